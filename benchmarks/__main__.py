@@ -1,6 +1,6 @@
-"""Measure everything and write `docs/benchmarks.md`; or only some workloads, and print what was found.
+"""Measure everything and write `docs/benchmarks.md`; or run some workloads and print their results.
 
-What was found is kept in `.make/bench.json`; with `--page` the page is written from there, without measuring.
+The results are stored in `.make/bench.json`; `--page` writes the page from them without measuring.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Everything(msgspec.Struct):
 
 def main() -> int:
     asked = _asked()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # also end the started processes
     if asked.only:
         return _some([job for job in _plan(asked.rounds) if job.name in asked.only])
     if not asked.page:
@@ -52,9 +52,9 @@ def main() -> int:
 
 def _asked() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", nargs="+", choices=[job.name for job in PLAN], help="measure these, write no page")
+    parser.add_argument("--only", nargs="+", choices=[job.name for job in PLAN], help="measure these and write no page")
     parser.add_argument("--rounds", type=int, help="as many rounds instead of the planned ones")
-    parser.add_argument("--page", action="store_true", help="write the page from what was found last")
+    parser.add_argument("--page", action="store_true", help="write the page from the stored results")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""How fast facts become durable: alone and in groups, against raw SQLite in the same minute on the same disk."""
+"""Append throughput: single and grouped, against raw SQLite at the same time on the same disk."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Round(Struct):
 
 
 def measure(rounds: int = 7, lone: int = 2000, runs: int = 1000, each: int = 20) -> list[Round]:
-    """Raw and ours take turns, and raw is the mean of before and after: the disk's mood changes by the second."""
+    """Raw and ours alternate, and raw is the mean of before and after: disk speed varies by the second."""
     found: list[Round] = []
     for _ in range(rounds):
-        gc.collect()  # what the round before left behind is not this one's to clear
+        gc.collect()  # the previous round's files are not part of this measurement
         before = raw_lone(lone)
         ours = asyncio.run(lone_appends(lone))
         after = raw_lone(lone)
@@ -124,7 +124,7 @@ async def bytes_per_boundary(number: int = 20_000) -> float:
 
 
 async def flushes_per_append(number: int = 2000) -> float:
-    """Flushes the file system is asked for, checkpoints included."""
+    """Flushes requested from the file system, checkpoints included."""
     with folder() as place:
         disk = Disk()
         store, writer = await _one_run(place, vfs=disk.name)

@@ -1,6 +1,6 @@
-"""A run with a thousand branches: what do those pay who only read or take over the current one?
+"""A run with a thousand branches: the cost of reading or taking over the current one.
 
-Prints one JSON line for each number of branches: milliseconds, and the records that were read.
+Prints one JSON line for each number of branches: milliseconds, and the number of records read.
 """
 
 from __future__ import annotations

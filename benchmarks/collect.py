@@ -1,4 +1,4 @@
-"""Running the plan: every program in a process of its own, systems in turns, a failure noted and not fatal."""
+"""Runs the plan: every program in its own process, systems in turns; a failure is noted and not fatal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.program import Found
 
 
 class Failed(Exception):
-    """A program that did not come to its end."""
+    """A program that failed."""
 
 
 def say(text: str) -> None:
@@ -38,7 +38,7 @@ def collect(jobs: Iterable[Job], results: Results) -> Results:
 
 
 def _set_up() -> dict[str, str]:
-    """Make the peers' environments; which of them cannot be, and why."""
+    """Create the peers' environments; returns those that failed, with the reason."""
     missing: dict[str, str] = {}
     for peer in peers.PEERS:
         try:
@@ -61,7 +61,7 @@ def _round(results: Results, job: Job, system: str, number: int) -> None:
 
 
 def note(results: Results, job: str, system: str, reason: str) -> None:
-    """Why there is nothing; the page says so too."""
+    """The reason why there is no result; the page shows it."""
     if system not in results.failures.setdefault(job, {}):
         say(f"{job}, {system}: failed: {reason}")
     results.failures[job][system] = reason

@@ -1,4 +1,4 @@
-"""Counting the flushes SQLite asks for: a file system that passes everything on, and counts."""
+"""Counts the flushes that SQLite requests, with a file system that forwards everything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 
 
 class Counter(apsw.VFS):
-    """The default file system while it is counted: connections that name no other one go through it."""
+    """The default file system with a counter, for connections that name no other one."""
 
     def __init__(self) -> None:
         self.flushes = 0

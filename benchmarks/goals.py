@@ -1,4 +1,4 @@
-"""The goals, and whether they were met. A goal that cannot be measured yet stands here all the same, and says why."""
+"""The goals, and whether they were met. A goal that cannot be measured yet is listed with the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINEAR = 1.25
 
 
 class Goal(Struct, frozen=True):
-    """One line of the page. `program` is what measured it."""
+    """One line of the page, with the `program` that measures it."""
 
     measure: str
     wanted: Wanted
@@ -43,7 +43,7 @@ class Goal(Struct, frozen=True):
 
 
 def verdict(wanted: Wanted, number: float, values: Sequence[float]) -> str:
-    """By the median of what was found: met, or by how much not."""
+    """Met, or by how much not, from the median of the results."""
     if not values:
         return "**not measured**: the program failed"
     found = median(values)
@@ -57,7 +57,7 @@ def verdict(wanted: Wanted, number: float, values: Sequence[float]) -> str:
 
 
 class Unmeasured(Struct, frozen=True):
-    """A goal for something that is not there yet."""
+    """A goal for a missing feature."""
 
     measure: str
     goal: str
@@ -83,7 +83,7 @@ def _events_per_s(results: Results) -> Sequence[float]:
 
 
 def _growth(long: str, short: str, cost: str, per: str) -> Callable[[Results], Sequence[float]]:
-    """What one unit costs in a long run, over what it costs in a short one of the same shape."""
+    """The cost of one unit in a long run, divided by that in a short one of the same shape."""
 
     def values(results: Results) -> Sequence[float]:
         whole = [results.values(job, what) for job in (long, short) for what in (cost, per)]

@@ -1,4 +1,4 @@
-"""The kernel by itself: appends through the ledger and one long log, and the part of the page that tells of them."""
+"""The kernel alone: appends through the ledger, one long log, and their section of the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTHS = (10_000, 100_000, 1_000_000)
 
 
 class Kernel(Struct):
-    """What was found."""
+    """The results."""
 
     rounds: list[appends.Round]
     size: float

@@ -1,6 +1,6 @@
-"""One log of a million events: does anything grow faster than the log?
+"""One log of a million events: does any cost grow faster than the log?
 
-Run as a program with a number of events, it writes the log, reads it back in a fresh process and prints one JSON line.
+Run as a program with a number of events, it writes the log, reads it in a new process and prints one JSON line.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def write(place: Path, events: int) -> dict[str, float]:
 
 
 async def read(place: Path, _: int) -> dict[str, float]:
-    """What a takeover does: read the lineage and fold it."""
+    """The reading part of a takeover: read the lineage and fold it."""
     before = _resident()
     store = SqliteStore(place / "runs.db", readonly=True)
     head = await head_of(store, RUN)

@@ -1,7 +1,7 @@
-"""Many runs in one store: what 100,000 waiting ones cost in memory, and 100,000 finished ones at start-up.
+"""Many runs in one store: memory for 100,000 waiting runs, start-up time with 100,000 finished ones.
 
-`--nodes` is the number of runs. Memory is what the process holds (not its peak); start-up is the time from imports done to
-the first durable result of a new run.
+`--nodes` is the number of runs. Memory is the current size of the process, not its peak; start-up is the time from
+the end of the imports to the first durable result of a new run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def start_up(stage: Stage) -> Found:
 
 
 def waiting(stage: Stage) -> Found:
-    """The process that started them all, and a fresh one that finds them."""
+    """The process that started them all, and a new one that finds them."""
     filled = stage.played("fill_waiting")
     full, empty = _start_ups(stage)
     return {
@@ -73,10 +73,10 @@ def finished(stage: Stage) -> Found:
 
 
 def _start_ups(stage: Stage) -> tuple[Found, Found]:
-    """On the full store and on one that holds next to nothing, in turns; medians."""
+    """On the full store and on an almost empty one, in turns; medians."""
     nearby = stage.place / "empty"
     nearby.mkdir()
-    stage.played("start_up", nearby)  # making the file is not what is compared
+    stage.played("start_up", nearby)  # creating the file is not measured
     found: tuple[list[Found], list[Found]] = ([], [])
     for _ in range(REPEATS):
         found[0].append(stage.played("start_up"))

@@ -1,4 +1,4 @@
-"""Rulers that need nothing but the standard library, so that every peer's interpreter can hold them."""
+"""Measurements with the standard library only, so that every peer's interpreter can run them."""
 
 from __future__ import annotations
 
@@ -58,8 +58,7 @@ def pace() -> float:
 
 
 def resident_mb() -> float:
-    """Memory that this process holds now, garbage included: what the machine sees. Where the system does not say, the most
-    that it ever held."""
+    """Memory of this process now, garbage included; where the system does not report it, the peak."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:
@@ -74,7 +73,8 @@ def peak_mb() -> float:
 
 
 def device_flushes(place: Path) -> int | None:
-    """How often the device under `place` was told to flush since it started, by anybody; None where nobody counts."""
+    """Flushes of the device under `place` since it started, by all processes; None where the system does not count
+    them."""
     device = place.stat().st_dev
     wanted = [str(os.major(device)), str(os.minor(device))]
     try:

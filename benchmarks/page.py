@@ -1,4 +1,4 @@
-"""The page: from what was found to `docs/benchmarks.md`, misses and failures included."""
+"""Writes `docs/benchmarks.md` from the results, misses and failures included."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ def _figure(values: Sequence[float], digits: int) -> str:
 
 
 def _ratio(values: Sequence[float]) -> str:
-    """With about three digits that say something."""
+    """With about three significant digits."""
     middle = median(values) if values else 0
     return _figure(values, 0 if middle >= 100 else 1 if middle >= 10 else 2 if middle >= 1 else 3)
 

@@ -42,5 +42,5 @@ def _install(home: Path, lock: Path) -> None:
 
 
 def is_home(peer: str) -> bool:
-    """Does this process run in the peer's environment?"""
+    """Whether this process runs in the peer's environment."""
     return Path(sys.prefix).resolve() == home_of(peer).resolve()

@@ -1,4 +1,4 @@
-"""What is measured, on which systems, how often."""
+"""The workloads, the systems that run them, and the number of rounds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PLAN = (
 
 
 class Results(Struct):
-    """What the programs found: by job and system, round after round; and why there is nothing where there is nothing."""
+    """The results of the programs by job and system, round by round, and the reasons for missing ones."""
 
     found: dict[str, dict[str, list[Found]]] = {}
     failures: dict[str, dict[str, str]] = {}

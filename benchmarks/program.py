@@ -1,7 +1,7 @@
-"""How a workload is a program: `python -m benchmarks.w1 --system outlast` prints one JSON object of numbers.
+"""A workload as a program: `python -m benchmarks.w1 --system outlast` prints one JSON object of numbers.
 
-A workload has one or more acts. `measure` is the one that is asked for; it may play others in processes of their own, which
-it may kill. Whichever interpreter is asked, the acts of a peer are played by the peer's.
+A workload has one or more acts. `measure` is run first; it may run others in separate processes and kill them. The
+acts of a peer are run by the peer's interpreter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Found: TypeAlias = dict[str, float]
 
 @dataclass
 class Stage:
-    """What an act plays on: a system, a folder for its store, and how much."""
+    """The surroundings of an act: a system, a folder for its store, and the amount of work."""
 
     name: str
     place: Path
@@ -39,12 +39,12 @@ class Stage:
 
     @cached_property
     def system(self) -> Survivor:
-        """Loaded at first use, so that an act that only plays others stays light."""
+        """Loaded on first use, so that an act that only runs others stays small."""
         return system_of(self.name)
 
     @contextmanager
     def playing(self, act: str, place: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-        """Another act of this workload in a process of its own, killed at the end if it still plays."""
+        """Another act of this workload in its own process, killed at the end of the block if it still runs."""
         place = place or self.place
         choices = ["--system", self.name, "--nodes", str(self.nodes), "--width", str(self.width)]
         command = [sys.executable, "-m", _own_name(), *choices, act, str(place)]
@@ -56,12 +56,12 @@ class Stage:
                 yield process
             except (RuntimeError, TimeoutError) as error:
                 errors.seek(0)
-                raise RuntimeError(f"{error}; it last said:\n{errors.read()[-2000:]}") from error
+                raise RuntimeError(f"{error}; its last output:\n{errors.read()[-2000:]}") from error
             finally:
                 kill(process)
 
     def played(self, act: str, place: Path | None = None, seconds: float = 600) -> Found:
-        """What another act of this workload found in a process of its own."""
+        """The result of another act of this workload, run in its own process."""
         with self.playing(act, place) as process:
             try:
                 answer, _ = process.communicate(timeout=seconds)
@@ -74,7 +74,7 @@ class Stage:
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """With all that it started, and without a word of warning."""
+    """Kill the process and all that it started, without warning."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -84,7 +84,7 @@ Act: TypeAlias = Callable[[Stage], Found | Awaitable[Found | None] | None]
 
 
 def play(acts: Mapping[str, Act]) -> None:
-    """Play the act that the command line asks for, and say what it found."""
+    """Run the act named on the command line, and print its result."""
     asked = _asked(acts)
     if asked.system in peers.PEERS and not peers.is_home(asked.system):
         interpreter = str(peers.interpreter_of(asked.system))

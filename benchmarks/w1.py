@@ -47,7 +47,7 @@ async def _timed(stage: Stage, before_that: int) -> Found:
 
 
 async def share(stage: Stage) -> Found:
-    """Raw SQLite and the system take turns in one process, and raw is the mean of before and after: the disk's mood changes
+    """Raw SQLite and the system alternate in one process, and raw is the mean of before and after: disk speed varies
     by the second."""
     raw = system_of("raw")
     beside = stage.place / "raw"

@@ -1,6 +1,6 @@
 """W2 on PostgreSQL: 1,000 runs of 5 trivial nodes each, all at once, shared by 1, 2 and 4 worker processes.
 
-The server is a real one on this machine with fsync on: it, the workers and whatever else runs here share the cores.
+The server is a real one on this machine with fsync on; it shares the cores with the workers and all other processes.
 """
 
 from __future__ import annotations

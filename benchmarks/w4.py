@@ -52,7 +52,7 @@ def measure(stage: Stage) -> Found:
 
 
 def _recorded(stage: Stage) -> set[tuple[str, int]]:
-    """Read from a copy: whoever opens the files of a killed process tidies up, and that is the next process's to do."""
+    """Read from a copy: opening the files of a killed process cleans them up, which is part of the measured restart."""
     with folder() as copy:
         for path in stage.place.glob("runs.db*"):
             if path.is_file():

@@ -1,7 +1,7 @@
-"""W5: one long run, killed at its end and taken up again by a fresh process.
+"""W5: one long run, killed at its end and resumed by a new process.
 
-The run has its nodes one after the other (`--nodes`), or some at a time (`--width`), and then stays in a last one. *Resume*
-is the time from the new process being up (imports done) until the function has passed all of them again.
+The run has its nodes one after the other (`--nodes`), or some at a time (`--width`), and then stays in a last one.
+*Resume* is the time from the end of the new process's imports until the function has passed all of them again.
 """
 
 from __future__ import annotations

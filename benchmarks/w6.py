@@ -42,7 +42,7 @@ def _import_ms(known: str, statement: str) -> float:
 
 
 def _first_ms(name: str) -> float:
-    """The program says when it had its result; all processes of a machine share the monotonic clock."""
+    """The program prints the time of its result; all processes of a machine share the monotonic clock."""
     program = Path(__file__).parent / "first" / f"with_{name}.py"
     with folder() as place:
         began = time.monotonic()

@@ -1,7 +1,7 @@
-"""Someone outside of every store who writes down what happened when: node bodies and processes tell, the measurer listens.
+"""A log of times outside of every store: node bodies and processes write to it, the measuring process reads it.
 
-A line is appended with one write, so it is there however the process ends. Moments are those of the machine's monotonic
-clock, which all its processes share.
+A line is appended with one write, so it survives any end of the process. Times are those of the machine's monotonic
+clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Said(NamedTuple):
-    """One line: what, of which run, with which number, when."""
+    """One line: the kind, the run, a number and the time."""
 
     word: str
     run: str
@@ -28,7 +28,7 @@ def file_of(place: Path) -> Path:
 
 
 class Witness:
-    """One process's pen on the file."""
+    """Writes lines for one process."""
 
     def __init__(self, place: Path) -> None:
         self._file = os.open(file_of(place), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
@@ -38,7 +38,7 @@ class Witness:
 
 
 class Listener:
-    """The measurer's ear: reads on from where it stopped, so that listening costs the measured process little."""
+    """Reads new lines, so that reading costs the measured process little."""
 
     def __init__(self, place: Path) -> None:
         self.lines: list[Said] = []
@@ -55,7 +55,7 @@ class Listener:
                 self.words[word] += 1
 
     def wait(self, is_so: Callable[[Counter[str]], bool], is_alive: Callable[[], bool], seconds: float) -> None:
-        """Until enough was told. Fails when the one who should tell is dead, or the time is up."""
+        """Wait until there are enough lines. Fails when the writing process is dead, or after the timeout."""
         give_up = time.monotonic() + seconds
         while True:
             was_alive = is_alive()
@@ -69,5 +69,5 @@ class Listener:
             time.sleep(0.01)
 
     def said(self, word: str, since: int = 0) -> list[Said]:
-        """The lines with that word, from the line of that number on."""
+        """The lines of this kind, from this line number on."""
         return [line for line in self.lines[since:] if line.word == word]

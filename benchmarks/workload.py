@@ -1,4 +1,4 @@
-"""What the kernel is measured with: the trivial node boundary."""
+"""The load of the kernel: a trivial node boundary."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BIRTH: tuple[e.AnyEvent, ...] = (
 
 
 def boundary(number: int) -> list[e.AnyEvent]:
-    """One node completes, the next is scheduled and starts: what every step of a run costs."""
+    """One node completes, the next is scheduled and starts: the cost of every step of a run."""
     following = f"work#{number + 1}"
     return [
         e.NodeCompleted(node=f"work#{number}", output=Raw(b"12"), ms=0.1),

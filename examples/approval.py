@@ -1,8 +1,7 @@
-"""A person decides: `ol.approve` asks for a yes or a no, `ol.ask` for anything else.
+"""A person decides: `ol.approve` asks a yes-or-no question, `ol.ask` any other.
 
-The workflow waits for the answer as long as it takes, in the store and not in memory. Here the program itself
-answers; in real life it would be someone else, days later, by `outlast answer` or through another engine on the same
-store.
+The workflow waits for the answer in the store, not in memory, for days if need be. Here the program itself answers;
+in practice a person answers with `outlast answer` or through another engine on the same store.
 """
 
 import asyncio

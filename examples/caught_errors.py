@@ -1,7 +1,7 @@
-"""Errors come back as themselves: catch in a workflow what a node raised, by its own class.
+"""Exceptions keep their class: a workflow catches the exception that a node raised.
 
-So ordinary Python undoes what was done: if the hotel is full, the flight is cancelled. It works the same after a
-crash, when the error is read from the log; its traceback is kept there as text.
+Ordinary Python therefore undoes earlier nodes: if the hotel is full, the flight is cancelled. It works the same after
+a crash, when the exception is read from the log; its traceback is stored as text.
 """
 
 import outlast as ol

@@ -1,7 +1,7 @@
-"""A workflow that starts others: call a workflow inside a workflow and it is a run of its own.
+"""A workflow that starts others: a workflow called inside a workflow is a child run.
 
-A child has its own log, its own place in `outlast ps`, and may be advanced by another process. Its parent waits for
-its result or goes on meanwhile, as with a node.
+A child has its own log and its own line in `outlast ps`, and another process may advance it. Its parent waits for its
+result or continues meanwhile, as with a node.
 """
 
 import outlast as ol

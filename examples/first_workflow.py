@@ -1,7 +1,7 @@
 """Your first workflow: two nodes, one after the other.
 
-A node is a unit of work: its result is kept, so it is not done again. A workflow is plain Python that calls nodes.
-Kill this program between the two nodes and start an engine again: the run goes on with the second one.
+A node is a unit of work. Its result is stored, so a completed node is not executed again. A workflow is plain Python
+that calls nodes. Kill this program between the two nodes and start it again: the run continues with the second node.
 """
 
 import outlast as ol
@@ -22,7 +22,7 @@ async def publish(city: str, mean: float) -> str:
 @ol.workflow
 async def weather(city: str) -> str:
     degrees = await fetch(city)
-    mean = sum(degrees) / len(degrees)  # what is not a node runs again after a crash: that is fine for arithmetic
+    mean = sum(degrees) / len(degrees)  # code outside of nodes runs again after a crash: that is fine for arithmetic
     return await publish(city, mean)
 
 

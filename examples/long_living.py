@@ -1,7 +1,7 @@
-"""A workflow that never grows too long: `ol.continue_as_new` ends this run and lets a new one go on.
+"""A workflow whose log stays short: `ol.continue_as_new` ends this run and starts its successor.
 
-The successor is a run of the same workflow with the parameters you give, and a log of its own. Who waits for the
-result of the first run gets that of the last one.
+The successor is a run of the same workflow with the given parameters and its own log. A caller that waits for the
+first run gets the result of the last one.
 """
 
 import outlast as ol

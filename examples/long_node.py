@@ -1,7 +1,7 @@
-"""A long piece of work that goes on where it was: checkpoints inside one node.
+"""A long node that continues after a crash: checkpoints inside one node.
 
-After a crash a node begins again, but `ol.last_checkpoint()` tells it how far it had come. `ol.progress` is for
-whoever watches; it costs nothing and is not kept for ever.
+After a crash a node starts again, and `ol.last_checkpoint()` returns how far it had come. `ol.progress` is for
+display; it is cheap and not durable.
 """
 
 import asyncio

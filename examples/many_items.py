@@ -1,8 +1,8 @@
 """One node over many items, a few at a time: `ol.map`.
 
-Items are read when there is room for them and results come in the order of the items, so a map over a million lines
-needs the memory of those under way. `async for` takes the results as they come; `await ol.map(...)` would give them
-all as a list.
+Items are read as nodes finish, and results arrive in the order of the items, so a map over a million lines needs
+memory only for the running ones. `async for` yields results as they arrive; `await ol.map(...)` returns them as a
+list.
 """
 
 import asyncio

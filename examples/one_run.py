@@ -1,7 +1,8 @@
-"""One run, written by hand: what an engine will do for you, seen from underneath.
+"""One run, written by hand with the ledger, as an engine does it.
 
-A worker creates a run and does a node; it asks a question, which a guest answers; it goes silent in the middle of the next
-node; another worker takes over, tries that node again and finishes. Afterwards: `outlast events order-1`, `outlast verify`.
+A worker creates a run and executes a node. It asks a question, which a guest answers. It dies in the middle of the
+next node; another worker takes over, retries that node and finishes. Afterwards: `outlast events order-1`, `outlast
+verify`.
 """
 
 import asyncio

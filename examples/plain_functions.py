@@ -1,7 +1,7 @@
 """Without async: workflows and nodes that are plain functions.
 
-A plain workflow says `.wait()` where an async one says `await`. Plain nodes run in threads, so they may block; with
-`run_in="process"` they would run in processes of their own, for work that keeps the processor busy.
+A plain workflow calls `.wait()` where an async one uses `await`. Plain nodes run in threads, so they may block; with
+`run_in="process"` they run in separate processes, for CPU-bound work.
 """
 
 import time

@@ -1,6 +1,6 @@
-"""Whoever is first: `ol.race` takes the first outcome and cancels the others.
+"""The first outcome wins: `ol.race` takes the first outcome and cancels the other calls.
 
-Who won is written down: after a crash the race is not run again, even if the other one would be faster today.
+The winner is in the log: after a crash the race is not run again, even if the other call would be faster today.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Waiting for a time: `ol.sleep`, for seconds or for months.
 
-The time is written down, and nobody has to stay awake for it: stop the program, start an engine after the time has
-come, and the workflow goes on at once. `ol.now()` is the time by the log, the same whenever the code is gone through
-again.
+The due time is in the store, and no process needs to run meanwhile: stop the program, start an engine after the due
+time, and the workflow continues at once. `ol.now()` is the time in the log, the same in every replay.
 """
 
 import outlast as ol

@@ -1,7 +1,7 @@
-"""A node that fails now and then is tried again, by the rules you give it.
+"""A node that fails is retried by the rules of its `retry` policy.
 
-`retry` says how often and how soon; `give_up_on` names errors that no further attempt would cure. `ol.context()` tells a
-node which attempt it is; `ol.idempotency_key()` is the same for all attempts, so that services can detect repeats.
+`retry` sets how often and how soon; `give_up_on` names exceptions that are not retried. `ol.context()` has the number
+of the attempt; `ol.idempotency_key()` is the same for all attempts, so that services can detect repeated requests.
 """
 
 import outlast as ol

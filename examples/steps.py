@@ -1,7 +1,7 @@
-"""Parts with names: `async with ol.step("...")` says which part of a workflow nodes belong to.
+"""Named parts of a workflow: the nodes called in `async with ol.step("...")` belong to that step.
 
-Steps show in the log and in the names of nodes (`check/measure`), and keep those names apart: what is called in one
-step does not rename what is called in another. `options(id=...)` names one call among many by what it works on.
+Steps appear in the log and in the names of nodes (`check/measure`), and each step counts its calls separately.
+`options(id=...)` names one call among many by its item.
 """
 
 import outlast as ol

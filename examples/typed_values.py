@@ -1,7 +1,7 @@
-"""Values keep their types: what a node returned as a dataclass with dates and enums comes back as just that.
+"""Values keep their types: a dataclass with dates and enums that a node returned comes back as that dataclass.
 
-Parameters and results are stored as the annotations say: dataclasses, msgspec and pydantic models, dates and times,
-enums, sets, bytes, paths. What cannot be stored is refused with the path to the part that cannot.
+Parameters and results are stored by their annotations: dataclasses, msgspec and pydantic models, dates and times,
+enums, sets, bytes, paths. A value that cannot be stored is refused with the path to the unsupported part.
 """
 
 import enum

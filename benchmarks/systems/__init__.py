@@ -18,7 +18,7 @@ class System(Protocol):
     """One system with its store in one folder."""
 
     def opened(self, place: Path, *, is_restart: bool = False) -> AbstractAsyncContextManager[None]:
-        """Open the store under `place` and take up what is unfinished there."""
+        """Open the store under `place` and continue its unfinished runs."""
         ...
 
     async def sequence(self, nodes: int) -> list[float]:
@@ -39,10 +39,10 @@ class System(Protocol):
 
 
 class Survivor(System, Protocol):
-    """A system whose process may be killed: its nodes tell a witness under `place`."""
+    """A system whose process may be killed: its nodes report to a witness under `place`."""
 
     async def begin_slow(self, runs: int, nodes: int, seconds: float) -> None:
-        """Start runs `run-0`, `run-1` … of nodes that take that long; each tells `begin` and `end` with its number."""
+        """Start runs `run-0`, `run-1` … of nodes of this duration; each reports `begin` and `end` with its number."""
         ...
 
     async def all_done(self, runs: int) -> None:
@@ -50,12 +50,13 @@ class Survivor(System, Protocol):
         ...
 
     def recorded(self, place: Path) -> set[tuple[str, int]]:
-        """Run and number of every slow node whose completion the store holds; nobody has the store open."""
+        """Run and number of every slow node whose completion is in the store; no process has the store open."""
         ...
 
     async def begin_long(self, nodes: int, width: int) -> None:
-        """Start the run `long`: it tells `began`, has that many trivial nodes, `width` at a time, tells `passed` with the
-        number of node bodies that this process ran, and stays in a last node: for ever, or after a restart not at all."""
+        """Start the run `long`: it reports `began`, has this many trivial nodes, `width` at a time, reports `passed`
+        with the number of node bodies that this process ran, and stays in a last node: for ever, or after a restart
+        not at all."""
         ...
 
     async def long_done(self) -> None:
@@ -64,5 +65,5 @@ class Survivor(System, Protocol):
 
 
 def system_of(name: str) -> Survivor:
-    """The module of that system; it offers the verbs as its functions. Raw SQLite is no survivor."""
+    """The module of that system, whose functions are the verbs. Raw SQLite does not support restarts."""
     return cast("Survivor", importlib.import_module(f"benchmarks.systems.{name}"))

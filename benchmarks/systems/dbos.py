@@ -24,8 +24,8 @@ _moments: list[float] = []
 _payloads: list[Any] = []
 
 
-class _RemoteFailure:
-    """What the functions below cannot be given as arguments, for those are stored."""
+class _Shared:
+    """Values for the functions below that cannot be arguments, which are stored."""
 
     witness: Witness
     is_restart = False
@@ -34,7 +34,7 @@ class _RemoteFailure:
 
 @asynccontextmanager
 async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None]:
-    _RemoteFailure.witness, _RemoteFailure.is_restart = Witness(place), is_restart
+    _Shared.witness, _Shared.is_restart = Witness(place), is_restart
     DBOS(
         config={
             "name": "bench",
@@ -55,7 +55,7 @@ async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None
 
 @DBOS.step()
 def trivial(number: int) -> int:
-    _RemoteFailure.bodies += 1
+    _Shared.bodies += 1
     return number
 
 
@@ -111,7 +111,7 @@ async def payloads(payload: Any, times: int) -> None:
 
 @DBOS.step()
 async def trivial_at_once(number: int) -> int:
-    _RemoteFailure.bodies += 1
+    _Shared.bodies += 1
     return number
 
 
@@ -129,9 +129,9 @@ async def fan(nodes: int) -> None:
 
 @DBOS.step()
 async def slow(run: str, number: int, seconds: float) -> int:
-    _RemoteFailure.witness.tell("begin", run, number)
+    _Shared.witness.tell("begin", run, number)
     await asyncio.sleep(seconds)
-    _RemoteFailure.witness.tell("end", run, number)
+    _Shared.witness.tell("end", run, number)
     return number
 
 
@@ -166,16 +166,16 @@ def recorded(place: Path) -> set[tuple[str, int]]:
 
 @DBOS.step()
 def last() -> None:
-    if not _RemoteFailure.is_restart:
+    if not _Shared.is_restart:
         time.sleep(3600)
 
 
 @DBOS.workflow()
 def long(nodes: int) -> int:
-    _RemoteFailure.witness.tell("began", "long")
+    _Shared.witness.tell("began", "long")
     for number in range(nodes):
         trivial(number)
-    _RemoteFailure.witness.tell("passed", "long", _RemoteFailure.bodies)
+    _Shared.witness.tell("passed", "long", _Shared.bodies)
     last()
     return nodes
 

@@ -1,5 +1,5 @@
-"""Outlast: coroutines, every append flushed to the disk before anything goes on. On SQLite, unless a file `address` in its
-folder names another store."""
+"""Outlast with coroutines; every append is flushed to disk before the run continues. On SQLite, unless a file
+`address` in its folder names another store."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from outlast.history.events import NodeCompleted
 from outlast.history.ids import RunId
 
 for room in ("outlast.compose", "outlast.stores.sqlite"):
-    import_module(room)  # rooms are entered at first use; "imports done" means these too, as it does for the peers
+    import_module(room)  # these modules load on first use; "imports done" includes them, as it does for the peers
 
 _moments: list[float] = []
 _payloads: list[Any] = []
 _engines: list[ol.Engine] = []
 
 
-class _RemoteFailure:
-    """What the functions below cannot be given as arguments, for those are stored."""
+class _Shared:
+    """Values for the functions below that cannot be arguments, which are stored."""
 
     witness: Witness
     is_restart = False
@@ -41,7 +41,7 @@ def _store(place: Path) -> str | Path:
 
 @asynccontextmanager
 async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None]:
-    _RemoteFailure.witness, _RemoteFailure.is_restart = Witness(place), is_restart
+    _Shared.witness, _Shared.is_restart = Witness(place), is_restart
     async with ol.open(_store(place)) as engine:
         _engines.append(engine)
         try:
@@ -55,7 +55,7 @@ async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None
 
 @ol.node
 async def trivial(number: int) -> int:
-    _RemoteFailure.bodies += 1
+    _Shared.bodies += 1
     return number
 
 
@@ -130,9 +130,9 @@ async def payloads(payload: Any, times: int) -> None:
 
 @ol.node
 async def slow(run: str, number: int, seconds: float) -> int:
-    _RemoteFailure.witness.tell("begin", run, number)
+    _Shared.witness.tell("begin", run, number)
     await asyncio.sleep(seconds)
-    _RemoteFailure.witness.tell("end", run, number)
+    _Shared.witness.tell("end", run, number)
     return number
 
 
@@ -170,20 +170,20 @@ async def _recorded(place: Path) -> set[tuple[str, int]]:
 
 @ol.node
 async def last() -> None:
-    if not _RemoteFailure.is_restart:
+    if not _Shared.is_restart:
         await asyncio.sleep(3600)
 
 
 @ol.workflow
 async def long(nodes: int, width: int) -> int:
-    _RemoteFailure.witness.tell("began", "long")
+    _Shared.witness.tell("began", "long")
     if width == 1:
         for number in range(nodes):
             await trivial(number)
     else:
         for number in range(0, nodes, width):
             await ol.gather(*(trivial(each) for each in range(number, min(nodes, number + width))))
-    _RemoteFailure.witness.tell("passed", "long", _RemoteFailure.bodies)
+    _Shared.witness.tell("passed", "long", _Shared.bodies)
     await last()
     return nodes
 

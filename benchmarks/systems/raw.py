@@ -1,4 +1,4 @@
-"""SQLite and nothing else: what the disk and the database allow. A node is a row of the bytes of one boundary."""
+"""SQLite alone: the limit of the disk and the database. A node is a row with the bytes of one boundary."""
 
 from __future__ import annotations
 

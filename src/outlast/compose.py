@@ -86,12 +86,15 @@ def open_store(
     return _open_sqlite(path, blobs, durability, readonly)
 
 
+def _folder(blobs: str | Path) -> Path | None:
+    return Path(os.path.expanduser(blobs)).absolute() if blobs else None
+
+
 def _open_objects(at: BucketAddress, blobs: str | Path, readonly: bool) -> Store:
     from outlast.stores.objects import ObjectStore
     from outlast.stores.objects.opening import open_bucket
 
-    folder = Path(os.path.expanduser(blobs)).absolute() if blobs else None
-    return ObjectStore(open_bucket(at, readonly=readonly), blobs=folder, readonly=readonly)
+    return ObjectStore(open_bucket(at, readonly=readonly), blobs=_folder(blobs), readonly=readonly)
 
 
 def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
@@ -108,8 +111,7 @@ def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly
         file = real_file(place)
         if not file.parent.is_dir():  # perhaps a disk that is not mounted: create nothing
             raise StoreUnusable(f"{place} links to {file}, and the folder {file.parent} does not exist")
-        folder = Path(os.path.expanduser(blobs)).absolute() if blobs else blobs_beside(file)
-        return SqliteStore(file, blobs=folder, durability=durability, readonly=readonly)
+        return SqliteStore(file, blobs=_folder(blobs) or blobs_beside(file), durability=durability, readonly=readonly)
     except (OSError, ValueError) as error:
         raise StoreUnusable(f"could not open {str(path)!r}: {error}") from error
 
@@ -117,8 +119,7 @@ def _open_sqlite(path: Path, blobs: str | Path, durability: Durability, readonly
 def _open_postgres(url: str, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
     from outlast.stores.postgres import PostgresStore
 
-    folder = Path(os.path.expanduser(blobs)).absolute() if blobs else None
-    return PostgresStore(url, blobs=folder, durability=durability, readonly=readonly)
+    return PostgresStore(url, blobs=_folder(blobs), durability=durability, readonly=readonly)
 
 
 @asynccontextmanager

@@ -95,7 +95,7 @@ class NotAsked(NotAllowed):
 
 
 class RunGone(NotAllowed):
-    """The run has ended, the question was withdrawn, or the branch is no longer active."""
+    """The run has ended, the question was withdrawn, or the branch is inactive."""
 
     code = "outlast.run_gone"
     remedy = "Look at the run with `outlast show RUN`."

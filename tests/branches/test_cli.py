@@ -69,7 +69,7 @@ def test_a_dry_run_shows_the_events_and_changes_nothing(how: tuple[str, ...]) ->
     before = outlast("events", "monday", "-o", "json").stdout
     told = outlast(*how, "--dry-run")
     assert told.exit_code == 0, told.output
-    assert "run monday would be taken over, and these events appended:" in told.stdout
+    assert "The command would take run monday over and append these events:" in told.stdout
     assert "BranchOpened(branch=1" in told.stdout
     shown = json.loads(outlast(*how, "--dry-run", "-o", "json").stdout)
     assert shown["would_append"][0]["type"] == "BranchOpened"

@@ -70,9 +70,9 @@ async def test_a_run_that_undid_something_after_its_failure_does_not_simply_go_o
         "resume": lambda: engine.resume(handle.run),
         "retry": lambda: engine.retry(handle.run),
         "retry by name": lambda: engine.retry(handle.run, "book#2", feedback="!"),
-        "dry run of retry": lambda: engine.preview_retry(handle.run),
+        "dry run of retry": lambda: engine.diagnostics.preview_retry(handle.run),
     }
-    with pytest.raises(NotAllowed, match="cancel ran since; its effect stays") as refusal:
+    with pytest.raises(NotAllowed, match="cancel ran after it failed and its effect stays") as refusal:
         await actions[verb]()
     assert "book" in str(refusal.value)
     assert "--force" in str(refusal.value)
@@ -84,7 +84,7 @@ async def test_a_run_that_undid_something_after_its_failure_does_not_simply_go_o
 async def test_by_force_it_goes_on_all_the_same(stage: Any, verb: str) -> None:
     engine, handle = await failed(stage)
     if verb == "retry":
-        assert await engine.preview_retry(handle.run, force=True)
+        assert await engine.diagnostics.preview_retry(handle.run, force=True)
     again = await getattr(engine, verb)(handle.run, force=True)
     assert await again.result() == ["flight", "hotel"]
     assert booked == {"flight": 0, "hotel": 1}
@@ -138,7 +138,7 @@ async def test_a_child_that_completed_since_is_named_too(stage: Any) -> None:
     handle = await engine.start(trip_with_child)
     with pytest.raises(LookupError):
         await handle.result()
-    with pytest.raises(NotAllowed, match="undo_flight ran since; its effect stays"):
+    with pytest.raises(NotAllowed, match="undo_flight ran after it failed and its effect stays"):
         await engine.resume(handle.run)
     assert not any(isinstance(event, e.BranchOpened) for event in await stage.events(engine, handle.run))
 
@@ -156,7 +156,7 @@ async def test_a_child_that_undid_something_keeps_its_parent_from_going_on_unawa
         await handle.result()
     has_rooms.add("hotel")
     before = await stage.events(engine, handle.run)
-    with pytest.raises(NotAllowed, match="cancel ran since; its effect stays"):
+    with pytest.raises(NotAllowed, match="cancel ran after it failed and its effect stays"):
         await engine.resume(handle.run)
     assert await stage.events(engine, handle.run) == before
     assert await (await engine.resume(handle.run, force=True)).result() == ["flight", "hotel"]

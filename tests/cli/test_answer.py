@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.questions import understood, wanted
+from outlast.cli.questions import expected, parsed
 from outlast.errors import InvalidInput
 from support import commands
 
@@ -54,12 +54,12 @@ def test_an_answer_while_nobody_works_on_the_run_is_kept_for_whoever_resumes_it(
 def test_wrong_answers_and_second_ones_are_refused(project: Any) -> None:
     with asked(project, "flows:asking", "--id", "q"):
         for arguments, told in (
-            (("perhaps",), "of type boolean, not 'perhaps' (wanted is yes or no)"),
+            (("perhaps",), "of type boolean, not 'perhaps' (expected yes or no)"),
             (("--json", "{"), "--json is not JSON"),
             (("--json", "12"), "of type boolean, not 12"),
             (("yes", "--no"), "give one answer"),
             (("yes", "--interaction", "other"), "does not ask 'other'; it asks:\n  run q, approve: Shall we?"),
-            ((), "“Shall we?” wants yes or no: outlast answer q --yes|--no"),
+            ((), "“Shall we?” requires yes or no: outlast answer q --yes|--no"),
         ):
             ran = project("answer", "q", *arguments)
             assert (ran.returncode, ran.stdout) == (2, "")
@@ -117,8 +117,8 @@ def test_an_answer_is_taken_exactly_or_refused(project: Any) -> None:
     with project.begun("run", "flows:asking_for_counts", "--id", "q", "-o", "json") as process:
         project.until(lambda: "How many" in project("ps").stdout)
         for arguments, told in (
-            (("--json", '{"a": 1, "a": 2}'), "--json: the key 'a' stands twice in one JSON object"),
-            (('{"a": {"b": 1, "b": 2}}',), "the answer: the key 'b' stands twice in one JSON object"),
+            (("--json", '{"a": 1, "a": 2}'), "--json: the key 'a' appears twice in one JSON object"),
+            (('{"a": {"b": 1, "b": 2}}',), "the answer: the key 'b' appears twice in one JSON object"),
             (("--json", deep), "--json: the JSON is nested too deeply"),
             ((deep,), "the answer: the JSON is nested too deeply"),
         ):
@@ -160,7 +160,7 @@ def test_a_run_that_is_over_takes_no_answer(project: Any) -> None:
     ],
 )
 def test_a_typed_text_means_what_the_question_wants(text: str, schema: Any, meant: Any) -> None:
-    assert understood(text, schema) == meant
+    assert parsed(text, schema) == meant
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,11 @@ def test_a_typed_text_means_what_the_question_wants(text: str, schema: Any, mean
 )
 def test_a_text_that_does_not_fit_is_refused_with_what_is_wanted(text: str, schema: Any, told: str) -> None:
     with pytest.raises(InvalidInput, match=told.replace("[", r"\[")):
-        understood(text, schema)
+        parsed(text, schema)
 
 
 def test_what_is_wanted_is_said_without_effect_on_the_terminal() -> None:
-    said = wanted({"anyOf": [{"enum": ["\x1b[2J"]}, {"type": "string", "format": "\x07date"}, {"type": "null"}]})
+    said = expected({"anyOf": [{"enum": ["\x1b[2J"]}, {"type": "string", "format": "\x07date"}, {"type": "null"}]})
     assert said.isprintable()
 
 
@@ -258,7 +258,7 @@ def test_ctrl_c_at_a_question_leaves_the_run_resumable(project: Any) -> None:
         terminal.until("(yes or no) > ")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end() == 130
-    assert "Go on with it: outlast resume q" in terminal.shown
+    assert "Resume it: outlast resume q" in terminal.shown
 
 
 def test_answer_without_a_value_asks_at_a_terminal(project: Any) -> None:
@@ -296,7 +296,7 @@ def test_a_list_for_programs_is_not_watched(form: str, project: Any) -> None:
     project("run", "flows:nothing", "--id", "first")
     with Terminal(project, "ps", "--watch", "-o", form) as terminal:
         assert terminal.end() == 2
-    assert f"-o {form} is for programs" in terminal.shown
+    assert f"--watch and -o {form} exclude each other" in terminal.shown
 
 
 def test_a_list_is_not_watched_where_nothing_can_be_drawn(project: Any) -> None:

@@ -60,7 +60,7 @@ def test_control_characters_in_the_file_have_no_effect_on_the_terminal(shell: An
     [
         ("claim = 'soon'", {}, "outlast.toml: claim cannot be 'soon'; allowed is a number of seconds"),
         ("stroe = 'x.db'", {}, "did you mean store?"),
-        ("store = 'ftp://me:secret@there/x'", {}, "no kind of store called 'ftp'"),
+        ("store = 'ftp://me:secret@there/x'", {}, "unknown kind of store 'ftp'"),
         ("[claim", {}, "outlast.toml is not valid TOML"),
         ("", {"OUTLAST_THREADS": "many"}, "environment OUTLAST_THREADS: threads cannot be 'many'"),
         ("", {"OUTLAST_CONCURENCY": "5"}, "did you mean OUTLAST_CONCURRENCY?"),

@@ -83,8 +83,8 @@ def test_a_run_that_went_to_another_store_goes_on_here_only_by_force(shell) -> N
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--from", "runs.db", "--to", "there.db"), 2, "name the runs to copy, or say --all"),
-        (("--from", "runs.db", "--to", "there.db", "--all", "x"), 2, "name the runs to copy"),
+        (("--from", "runs.db", "--to", "there.db"), 2, "give either the runs to copy or --all"),
+        (("--from", "runs.db", "--to", "there.db", "--all", "x"), 2, "give either the runs to copy or --all"),
         (("--from", "none.db", "--to", "there.db", "--all"), 3, "there is no store at"),
         (("--from", "runs.db", "--to", "./runs.db", "--all"), 2, "both addresses name the same store"),
         (("--from", "runs.db", "--to", "there.db", "nobody"), 2, "nobody"),

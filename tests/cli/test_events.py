@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import datetime
-from io import StringIO
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec import Raw
-from rich.console import Console
 
-from outlast.cli.events import show_lines
+from outlast.cli.events import EventLines
 from outlast.client import Reader
 from outlast.history import events as e
 from outlast.history.codec import decode
@@ -79,7 +76,7 @@ def test_json_lines_give_back_the_very_events_of_the_log(shell: Any) -> None:
     for run in shell.runs.values():
         told = [json.loads(line) for line in lines(shell, run, "--everything", "-o", "json")]
         assert [_event(each) for each in told] == asyncio.run(_events(shell.store, run))
-        assert all(set(each) == {"seq", "branch", "time", "type", "fields"} for each in told)
+        assert all(set(each) == {"seq", "branch", "time", "type", "text", "fields"} for each in told)
 
 
 def _event(shape: dict[str, Any]) -> e.AnyEvent:
@@ -117,15 +114,10 @@ def test_fields_of_newer_versions_are_shown_to_programs() -> None:
 
 
 def test_dead_branches_are_dimmed() -> None:
-    async def told() -> AsyncIterator[Entry]:
-        for seq in range(1, 7):
-            yield Entry(seq, int(seq > 4), TIME, e.StepStarted(step=f"step{seq}"))
-
-    file = StringIO()
-    console = Console(file=file, width=80, force_terminal=True, color_system="standard", highlight=False)
-    asyncio.run(show_lines(console, told(), ((1, 3), (5, 6))))
-    shown = file.getvalue().splitlines()
-    is_dim = [line.startswith("\x1b[2;") for line in shown]
+    lines = EventLines(((1, 3), (5, 6)))
+    for seq in range(1, 7):
+        assert list(lines.add(Entry(seq, int(seq > 4), TIME, e.StepStarted(step=f"step{seq}")))) == []
+    is_dim = [all(style == "dim" for _, style in line.spans) for line in lines.rest()]
     assert is_dim == [False, False, False, True, False, False]
 
 

@@ -81,7 +81,7 @@ def test_a_disk_that_is_full_is_told_and_leaves_no_file(
     monkeypatch.setattr(Path, "open", full)
     answer = shell("export", run, "--to", "runs.jsonl")
     assert answer.exit_code == 3
-    assert "could not write to 'runs.jsonl': No space left on device; nothing is left of it" in " ".join(
+    assert "could not write to 'runs.jsonl': No space left on device; the partial file was removed" in " ".join(
         answer.stderr.split()
     )
     assert not list(Path().glob("*runs.jsonl*"))

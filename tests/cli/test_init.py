@@ -66,7 +66,7 @@ def test_where_there_can_be_no_project_it_says_so(folder: str, shell: Any) -> No
     answer = shell("init", "--", folder)
     assert answer.exit_code == 2, answer.output
     assert isinstance(answer.exception, SystemExit)
-    assert "there can be no project" in answer.stderr
+    assert "could not create a project" in answer.stderr
 
 
 def test_the_settings_it_writes_are_in_force(project: Path) -> None:

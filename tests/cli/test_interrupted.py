@@ -32,9 +32,9 @@ def noted(project: Any) -> list[str]:
 def test_after_ctrl_c_the_run_can_be_resumed_and_what_was_done_is_not_done_again(project: Any) -> None:
     code, said = interrupted(project, signal.SIGINT, "run", "flows:passing", "--id", "p")
     assert code == 130
-    assert "pausing… (Ctrl+C again to leave at once)" in said
+    assert "pausing… (Ctrl+C again to exit at once)" in said
     assert "run p is paused (Ctrl+C)" in said
-    assert "Go on with it: outlast resume p; or end it: outlast cancel p" in said
+    assert "Resume it: outlast resume p; or cancel it: outlast cancel p" in said
     assert "Traceback" not in said
     assert json.loads(project("show", "p", "-o", "json").stdout)["status"] == "paused"
     (project.folder / "open").touch()
@@ -152,7 +152,7 @@ def test_an_unrepeatable_node_holds_its_run_until_a_person_says_so_again(project
     interrupted(project, signal.SIGKILL, "run", "flows:delicate", "--id", "d")
     ran = project("resume", "d")
     assert ran.returncode == 5
-    assert "run d is held in node once_only: a person has to decide" in ran.stderr
+    assert "run d is held in node once_only: a person must decide" in ran.stderr
     assert "outlast resume d; or end it: outlast cancel d" in ran.stderr
     assert json.loads(project("show", "d", "-o", "json").stdout)["held"] is True
     (project.folder / "open").touch()
@@ -213,7 +213,7 @@ def waiting_resume(project: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A resume of a run that another worker has, once it has said for whom it waits."""
     said = project.folder / "said"
     with said.open("wb") as stderr, project.begun("resume", "p", stderr=stderr) as process:
-        project.until(lambda: "run p is advanced by worker " in said.read_text())
+        project.until(lambda: " executes run p: waiting for it" in said.read_text())
         yield process
 
 

@@ -28,7 +28,7 @@ def test_show_tells_how_a_run_stands_its_nodes_and_why_it_failed(failed: Any) ->
     assert lines[error : error + 3] == [
         "error in node wants_repair",
         "ValueError: broken [red]here[/red]",
-        "its traceback is shown with --verbose",
+        "--verbose shows its traceback",
     ]
 
 
@@ -103,7 +103,7 @@ def test_logs_for_programs_pipes_and_the_last_lines(failed: Any) -> None:
     assert failed("logs", "f", "-o", "ids").stdout == "1\n2\n"
     assert failed("logs", "f", "--tail", "1", "-o", "ids").stdout == "2\n"
     assert failed("logs", "f", "--tail", "0").stdout == ""
-    assert "no lines are kept of node nobody" in failed("logs", "f", "nobody").stderr
+    assert "node nobody has no log lines" in failed("logs", "f", "nobody").stderr
     assert failed("logs", "f", "--tail", "-1").returncode == 2
 
 
@@ -137,7 +137,7 @@ def test_a_branch_cannot_be_followed_nor_a_list_be_watched_without_a_terminal(fa
     assert "leave --branch away" in failed("events", "f", "--follow", "--branch", "0").stderr
     watched = failed("ps", "--watch")
     assert (watched.returncode, watched.stdout) == (2, "")
-    assert "--watch wants a terminal" in watched.stderr
+    assert "--watch requires a terminal" in watched.stderr
 
 
 # --- runs of every kind, and text that means no good

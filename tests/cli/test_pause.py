@@ -11,7 +11,7 @@ import pytest
 
 LONG = {"OUTLAST_GRACE": "60"}
 SHORT = {"OUTLAST_GRACE": "0.05"}
-PAUSING = "pausing… (Ctrl+C again to leave at once)"
+PAUSING = "pausing… (Ctrl+C again to exit at once)"
 
 
 def until_said(process: Any, words: str) -> str:
@@ -43,11 +43,11 @@ def test_a_signal_pauses_the_run_at_its_checkpoint_and_tells_what_there_is(
     said = [line.strip() for line in err.decode().splitlines() if line.strip()]
     assert said == [
         f"run w is paused ({name})",
-        "Files that are complete:",
+        "Complete files:",
         "out/first.txt",
         "Partial files:",
         "out/second_interrupted.txt",
-        "Go on with it: outlast resume w; or end it: outlast cancel w",
+        "Resume it: outlast resume w; or cancel it: outlast cancel w",
     ]
     assert (project.folder / "out" / "second_interrupted.txt").read_text() == "half"
     ran = project("resume", "w")
@@ -78,7 +78,7 @@ def test_a_second_ctrl_c_leaves_at_once_and_the_log_is_good(project: Any) -> Non
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "left at once\nrun s can be resumed: outlast resume s" in err.decode()
+    assert "exited at once\nResume run s: outlast resume s" in err.decode()
     assert project("verify", "s").returncode == 0
     (project.folder / "open").touch()
     assert project("resume", "s").stdout == "ended\n"
@@ -103,7 +103,7 @@ def test_a_pause_that_stops_an_unrepeatable_node_holds_its_run(project: Any) -> 
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 5
-    assert "run d is held in node once_only: a person has to decide" in err.decode()
+    assert "run d is held in node once_only: a person must decide" in err.decode()
 
 
 def test_children_are_not_paused_and_go_on_with_their_parent(project: Any) -> None:
@@ -170,7 +170,7 @@ def test_who_only_waits_for_a_run_of_another_process_does_not_pause_it(project: 
             time.sleep(0.2)  # it has nothing to do but to wait, so nothing tells when it has begun
             other.send_signal(signal.SIGINT)
             _, err = other.communicate(timeout=30)
-        assert (other.returncode, "run p goes on elsewhere" in err.decode()) == (130, True)
+        assert (other.returncode, "run p continues on another worker" in err.decode()) == (130, True)
         (project.folder / "open").touch()
         out, _ = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, b"through\n")

@@ -54,7 +54,7 @@ def test_a_bad_time(when: str, shell: Any) -> None:
 
 
 def test_times_in_the_wrong_order(shell: Any) -> None:
-    refused(shell("ps", "--since", "1h", "--until", "2h"), 2, "empty time")
+    refused(shell("ps", "--since", "1h", "--until", "2h"), 2, "--since 1h is not before --until 2h")
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "many", "1.5"])
@@ -76,7 +76,7 @@ def test_an_empty_filter_is_not_taken_for_none(option: str, shell: Any) -> None:
 
 
 def test_a_list_of_no_status_is_not_taken_for_all_of_them(shell: Any) -> None:
-    refused(shell("ps", "--status", ","), 2, "names no status")
+    refused(shell("ps", "--status", ","), 2, "--status ',' has no status")
 
 
 def test_a_fork_with_an_empty_id_is_refused(shell: Any) -> None:
@@ -85,7 +85,11 @@ def test_a_fork_with_an_empty_id_is_refused(shell: Any) -> None:
 
 @pytest.mark.parametrize("place", ["5", "start"])
 def test_an_edit_where_no_node_is_named_is_refused(place: str, shell: Any) -> None:
-    refused(shell("jump", shell.runs["report"], "--to", place, "--edit", "x=1", "--no-wait"), 2, "can be edited")
+    refused(
+        shell("jump", shell.runs["report"], "--to", place, "--edit", "x=1", "--no-wait"),
+        2,
+        "is no node: give a node to --to",
+    )
 
 
 def test_yes_and_no_are_not_one_answer(shell: Any) -> None:
@@ -202,9 +206,9 @@ def test_a_damaged_database_file(shell: Any) -> None:
         ("postgresql://me:secret@there/db?pgbouncer=perhaps", "write pgbouncer=1"),
         ("postgresql://me:secret@there:port/db", "invalid address of a PostgreSQL store"),
         ("postgresql:db", "postgresql://user@host"),
-        ("s3://bucket/a b", "the address of a bucket"),
+        ("s3://bucket/a b", "invalid bucket address"),
         ("s3://me:secret@bucket/runs", "environment"),
-        ("ftp://me:secret@there/x", "no kind of store called 'ftp'"),
+        ("ftp://me:secret@there/x", "unknown kind of store 'ftp'"),
         ("sqlite:runs.db", "sqlite:///runs.db"),
         ("sqlite:///runs.db?mode=rw", "sqlite:///runs.db"),
         ("sqlite:///", "empty"),

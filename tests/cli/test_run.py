@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outlast.cli.outcome import way_out
+from outlast.cli.outcome import how_to_decide
 from outlast.history.events import Failure
 from outlast.history.ids import RunId
 
@@ -135,9 +135,9 @@ def test_nothing_is_drawn_where_nobody_looks(project: Any) -> None:
 
 
 def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
-    told = way_out(Failure("outlast.run_diverged"), RunId("r"), " --store x.db")
+    told = how_to_decide(Failure("outlast.run_diverged"), RunId("r"), " --store x.db")
     assert all(f"outlast {verb} r --store x.db" in told for verb in ("versions diff", "resume", "migrate", "cancel"))
-    assert "migrate" not in way_out(Failure("outlast.node_interrupted"), RunId("r"), "")
+    assert "migrate" not in how_to_decide(Failure("outlast.node_interrupted"), RunId("r"), "")
 
 
 # --- mistakes
@@ -148,12 +148,12 @@ def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
     [
         (
             ("flows:greet",),
-            "parameter name missing; the workflow is greet(name: str, times: int = 1, loud: bool = False)",
+            "missing parameter name; the workflow is greet(name: str, times: int = 1, loud: bool = False)",
         ),
-        (("flows:greet", "name=zoe", "size=3"), "there is no parameter 'size'; the workflow is greet("),
+        (("flows:greet", "name=zoe", "size=3"), "unknown parameter 'size'; the workflow is greet("),
         (("flows:greet", "name=zoe", "times=many"), "parameter times: expected int, but 'many' is given"),
-        (("flows:greet", "name=zoe", "loud=perhaps"), "parameter loud: bool is expected"),
-        (("flows:greet", "zoe"), "'zoe' is no parameter: write key=value"),
+        (("flows:greet", "name=zoe", "loud=perhaps"), "parameter loud: expected bool, but 'perhaps' is given"),
+        (("flows:greet", "zoe"), "'zoe' is not key=value"),
         (("flows:greet", "name=zoe", "name=tom"), "parameter name is given twice"),
         (("flows:greet", "name=zoe", "--json", '{"name": "tom"}'), "parameter name is given twice"),
         (("flows:greet", "--json", '{"name": '), "--json wants one JSON object"),
@@ -204,14 +204,14 @@ def test_a_module_without_workflows_is_said_to_have_none(project: Any) -> None:
 @pytest.mark.parametrize("name", [":", ":greet"])
 def test_a_workflow_of_no_module_is_refused_in_words(name: str, project: Any) -> None:
     ran = project("run", name)
-    assert (ran.returncode, "names no module: write module:workflow" in ran.stderr) == (2, True)
+    assert (ran.returncode, "has no module: write module:workflow" in ran.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--id", "--key", "--json", "--tag", "--app"])
 def test_an_empty_option_starts_nothing(option: str, project: Any) -> None:
     """A variable of a script that was not set must not mean another run every time."""
     ran = project("run", "flows:greet", "name=zoe", option, "")
-    assert (ran.returncode, ran.stderr) == (2, f"outlast: {option} is empty: say what is meant, or leave it out\n")
+    assert (ran.returncode, ran.stderr) == (2, f"outlast: {option} is empty: give a value, or omit it\n")
 
 
 def test_parameters_are_taken_exactly_or_refused(project: Any) -> None:
@@ -219,9 +219,9 @@ def test_parameters_are_taken_exactly_or_refused(project: Any) -> None:
     for arguments, told in (
         (("--json", f'{{"value": {deep}}}'), "--json: the JSON is nested too deeply"),
         ((f"value={deep}",), "parameter value: the JSON is nested too deeply"),
-        (("--json", '{"value": 1, "value": 2}'), "--json: the key 'value' stands twice in one JSON object"),
-        (("--json", '{"value": [{"a": 1, "a": 2}]}'), "--json: the key 'a' stands twice"),
-        (('value={"a": 1, "a": 2}',), "parameter value: the key 'a' stands twice"),
+        (("--json", '{"value": 1, "value": 2}'), "--json: the key 'value' appears twice in one JSON object"),
+        (("--json", '{"value": [{"a": 1, "a": 2}]}'), "--json: the key 'a' appears twice"),
+        (('value={"a": 1, "a": 2}',), "parameter value: the key 'a' appears twice"),
     ):
         ran = project("run", "flows:returning", *arguments)
         assert (ran.returncode, told in ran.stderr, "Traceback" in ran.stderr) == (2, True, False), ran.stderr

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from outlast.views.times import iso, parse_time, span, took, until
+from outlast.views.times import iso, parse_time, span
 
 NOW = 1_793_600_000_000_000
 SECOND = 1_000_000
@@ -42,13 +42,3 @@ def test_what_programs_read_is_what_they_may_type() -> None:
 )
 def test_a_length_of_time_has_one_unit(seconds: int, words: str) -> None:
     assert span(seconds * SECOND) == words
-
-
-def test_what_is_due_is_ahead_or_behind() -> None:
-    assert until(NOW + 90 * SECOND, NOW) == "in 1m"
-    assert until(NOW - 90 * SECOND, NOW) == "due 1m ago"
-
-
-@pytest.mark.parametrize(("ms", "words"), [(0.25, "0.25 ms"), (95, "95 ms"), (1500, "1.5 s"), (3_600_000, "1h")])
-def test_how_long_it_took(ms: float, words: str) -> None:
-    assert took(ms) == words

@@ -58,7 +58,7 @@ def test_the_plan_for_a_run_whose_claim_was_lost_says_that_it_is_held(ward: Any)
     lose_claim(ward)
     planned = ward.recovery_plan(run)
     assert [type(event) for event in planned] == [e.RunTakenOver, e.RunFailed]
-    assert any("take it over and hold it" in action for action in ward.diagnose(run)[0].actions)
+    assert any("takes it over and holds it" in action for action in ward.diagnose(run)[0].actions)
 
 
 def test_a_run_that_was_released_is_not_interrupted(ward: Any) -> None:

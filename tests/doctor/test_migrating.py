@@ -167,7 +167,7 @@ def test_the_commands_list_compare_and_move(sqlite_ward: Any) -> None:
     assert "goes on from event" in moved.stderr
     listed = ward.shell("versions", "list", "doctor_moving")
     assert new[:12] in listed.stdout
-    assert "today's code" in listed.stdout
+    assert "current code" in listed.stdout
     same = ward.shell("versions", "diff", RUN)
     assert same.exit_code == 0, (same.stdout, same.stderr)
     assert ward.do(_to_its_end(ward)) == "lamp fetched packed, lamp tagged (True) shipped"

@@ -895,7 +895,7 @@ def test_the_loop_notices_a_node_that_is_interrupted_though_no_process_died(tmp_
     with crash_loop(example("first_workflow"), MemoryStoreFactory(tmp_path)) as loop:
         seen = loop.play()
         begun_again(seen, next(iter(seen.world.attempts)), 2)
-        with pytest.raises(AssertionError, match="1 times more"):
+        with pytest.raises(AssertionError, match="1 more times"):
             loop.judge(seen)
 
 
@@ -903,7 +903,7 @@ def test_the_loop_notices_that_of_a_node_which_the_undisturbed_round_did_not_beg
     with crash_loop(example("first_workflow"), MemoryStoreFactory(tmp_path)) as loop:
         seen = loop.play()
         begun_again(seen, Attempted(RUN, "another", 1), 2)
-        with pytest.raises(AssertionError, match="1 times more"):
+        with pytest.raises(AssertionError, match="1 more times"):
             loop.judge(seen)
 
 

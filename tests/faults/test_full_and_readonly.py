@@ -399,7 +399,7 @@ def test_a_blob_that_outgrows_the_space_leaves_nothing_behind(count: int, size: 
     done = subprocess.run([sys.executable, "-c", LIMITED, *arguments], capture_output=True, text=True, timeout=30)
     assert done.stderr == ""
     told, left, small, again = done.stdout.splitlines()
-    assert told.startswith("StoreFull | no space for a blob")
+    assert told.startswith("StoreFull | no space is left for a blob: ")
     assert (left, small, again) == ("True", "small", str(count * size))
 
 

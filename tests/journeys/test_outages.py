@@ -142,7 +142,7 @@ def test_a_worker_and_a_sweeper_say_that_their_server_does_not_answer_and_that_i
         program(project, "worker", "--app", "flows", "--store", server.url) as worker,
         program(project, "sweeper", "--interval", "0.5", "--store", server.url) as sweeper,
     ):
-        worker.until("advances")
+        worker.until("executes")
         sweeper.until("0 unfinished runs")
         bring_back = outage(server)
         try:
@@ -184,7 +184,7 @@ def test_a_worker_that_starts_says_what_it_took_over_what_it_held_and_which_ques
     store = str(project / "runs.db")
     create(store, "hanging", "paying", "asking")
     with program(project, "worker", "--app", "flows", "--store", store) as killed:
-        killed.until("advances")
+        killed.until("executes")
         assert killed.until("Recovery complete").startswith("Recovery complete: 0 resumed, 0 held")
         while not ((project / "begun").exists() and (project / "paying").exists() and is_waiting(store)):
             assert killed.process.poll() is None

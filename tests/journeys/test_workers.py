@@ -127,7 +127,7 @@ class Fleet:
             try:
                 assert process.stderr is not None
                 line = process.stderr.readline()
-                assert " advances " in line, line + process.stderr.read()
+                assert " executes " in line, line + process.stderr.read()
                 yield process
             finally:
                 process.kill()
@@ -337,7 +337,7 @@ def test_the_list_of_workers_tells_who_holds_what_and_who_is_gone(local: Fleet) 
     nobody = local.command("workers", "--store", local.store)
     assert nobody.returncode == 3, "there is no store yet"
     local.start("gated", "one", "two", params='{"name": "x"}')
-    assert "no worker holds a run" in local.command("workers", "--store", local.store).stderr
+    assert "the store has no workers" in local.command("workers", "--store", local.store).stderr
     with local.worker() as worker:
         local.until(lambda: local.notes().count("at x") == 2)
         shown = local.command("workers", "--store", local.store).stdout
@@ -351,7 +351,7 @@ def test_the_list_of_workers_tells_who_holds_what_and_who_is_gone(local: Fleet) 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ((), 2, "the worker knows no workflow: name the module or file that defines some with --app"),
+        ((), 2, "the worker has no workflow: name a module or file with workflows with --app"),
         (("--app", "nowhere"), 2, "no module named nowhere;"),
         (("--app", "flows", "--concurrency", "0"), 2, "concurrency"),
         (("--app", "flows", "--store", "postgresql://127.0.0.1:1/x"), 3, "could not reach postgresql://127.0.0.1:1/x"),

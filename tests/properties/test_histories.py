@@ -1,4 +1,4 @@
-"""The generator of histories itself: what it says is legal, and it leaves nothing unsaid."""
+"""The generator of histories: its logs are legal, and it generates every type of event."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_branches_are_cut_before_the_first_event_inside_appends_and_on_dead_bran
 @settings(max_examples=300)
 @given(history=histories())
 def test_a_legal_history_has_no_violations(history: History) -> None:
-    """The muse knows the rules by itself; that the fold and the whole-log checks agree is V1 to V11 from two sides."""
+    """The generator has its own rules; the fold and the whole-log checks agree with it: V1 to V11 from two sides."""
     assert violations(history.run, history.records) == []
 
 

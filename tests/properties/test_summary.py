@@ -36,7 +36,7 @@ from outlast.store import Claim, Head
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import hide_locks
-from support.histories import Muse
+from support.histories import EventGenerator
 
 RUN = RunId("run")
 TTL = 30.0
@@ -77,10 +77,10 @@ class Log:
     def state(self) -> State:
         return fold(State(), self.told())
 
-    def muse(self, seed: int) -> Muse:
-        muse = Muse(Random(seed).randrange)
-        muse.hear(self.entries)
-        return muse
+    def generator(self, seed: int) -> EventGenerator:
+        generator = EventGenerator(Random(seed).randrange)
+        generator.hear(self.entries)
+        return generator
 
 
 class Crowd(RuleBasedStateMachine):
@@ -150,15 +150,15 @@ class Crowd(RuleBasedStateMachine):
     def thought_out(self, writer: RunWriter, seed: int, most: int) -> list[e.AnyEvent]:
         """What the owner decides, knowing what it knows."""
         known = self.log(writer.head.version)
-        muse, state = known.muse(seed), known.state()
+        generator, state = known.generator(seed), known.state()
         said: list[e.AnyEvent] = []
-        for place in range(1 + muse.pick(most)):
-            burst = muse.suggest(state, Kind.OWNER, branching=not place)
+        for place in range(1 + generator.pick(most)):
+            burst = generator.suggest(state, Kind.OWNER, branching=not place)
             for event in burst:
                 if isinstance(event, e.BranchOpened):
                     return burst
-                muse.hear([Entry(muse.seq + 1, 0, 0, event)])
-                apply(state, event, muse.seq, self.time)
+                generator.hear([Entry(generator.seq + 1, 0, 0, event)])
+                apply(state, event, generator.seq, self.time)
             said += burst
         return said
 
@@ -219,13 +219,19 @@ class Crowd(RuleBasedStateMachine):
     def brought(self, seed: int) -> list[e.AnyEvent]:
         """What a guest may bring now: it has looked at what is shown as open."""
         log = self.log()
-        muse, state = log.muse(seed), log.state()
-        kind = Kind.GUEST if state.is_closed or muse.chance(2) else Kind.CONTROL if muse.chance(4) else Kind.GUEST
+        generator, state = log.generator(seed), log.state()
+        kind = (
+            Kind.GUEST
+            if state.is_closed or generator.chance(2)
+            else Kind.CONTROL
+            if generator.chance(4)
+            else Kind.GUEST
+        )
         said: list[e.AnyEvent] = []
-        for _ in range(1 + muse.pick(2)):
-            for event in muse.suggest(state, kind):
-                muse.hear([Entry(muse.seq + 1, 0, 0, event)])
-                apply(state, event, muse.seq, self.time)
+        for _ in range(1 + generator.pick(2)):
+            for event in generator.suggest(state, kind):
+                generator.hear([Entry(generator.seq + 1, 0, 0, event)])
+                apply(state, event, generator.seq, self.time)
                 said.append(event)
         return said
 

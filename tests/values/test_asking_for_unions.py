@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 import outlast as ol
-from outlast.cli.questions import wanted
+from outlast.cli.questions import expected
 from outlast.history import events as e
 
 
@@ -102,7 +102,7 @@ async def test_an_answer_that_fits_several_is_refused_and_names_them(stage: Any)
     engine = await stage.engine()
     handle = await engine.start(paying)
     asked = await stage.until(engine, handle.run, e.InteractionRequested)
-    assert wanted(msgspec.json.decode(asked.event.schema)) == (
+    assert expected(msgspec.json.decode(asked.event.schema)) == (
         "a JSON object with number, limit or a JSON object with number"
     )
     with pytest.raises(ol.InvalidInput, match="fits more than one type, Card and Voucher"):

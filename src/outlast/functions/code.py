@@ -119,7 +119,7 @@ class Code:
         self.fatal_error: NotDurable | None = None
         """The reason the code cannot continue: it loops without waiting, or waits for something that cannot happen."""
         self.continued: Continue | None = None
-        """Set when the code calls `continue_as_new`: the outcome of the run, whatever the code does afterwards."""
+        """The result of `continue_as_new`, once the code calls it: the outcome of the run, even if the code continues."""
         self.continued_us = 0
         """When it did, by the time in the log, which is the same in a replay."""
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
@@ -206,7 +206,7 @@ class Code:
 
     def dismiss(self) -> None:
         """Stop driving the code. Its waits are cancelled and its commands are refused, so that it ends and leaves nothing
-        to the garbage collector. What it logs while it ends is dropped."""
+        to the garbage collector. Its log lines are dropped meanwhile."""
         self._is_dismissed = self.silencer.on = True
         with replays_silenced():
             self._end()

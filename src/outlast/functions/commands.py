@@ -129,7 +129,7 @@ class NodeCommand(Command):
         """Whether an attempt failed and the next one is not due yet."""
         self.alarm: asyncio.TimerHandle | None = None
         self.given: e.NodeScheduled | None = None
-        """What a person gave the node: feedback, or inputs that replace those of the code."""
+        """The values from a person: feedback, or inputs that replace those of the code."""
 
     @property
     def hash(self) -> str:

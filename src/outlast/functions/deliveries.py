@@ -24,42 +24,36 @@ async def decode_delivery(code: Code, event: e.AnyEvent, blobs: Blobs) -> Delive
             if not isinstance(question, QuestionCommand) or question.interaction != event.interaction:
                 return None
             answer = question.codec.decode(await fetched(event.answer, blobs))
-            return lambda: _resolve(code, question, answer)
+            return _delivery(code, question, lambda: code.resolve(question, answer))
         case e.ChildEnded():
             child = code.open.get(f"child:{event.child}")
             if not isinstance(child, ChildCommand):
                 return None
             if child.is_cancel_requested:
-                return lambda: _resolve_cancelled(code, child)
+                return _delivery(code, child, lambda: code.resolve_cancelled(child))
             if event.status != "completed":
                 failure = event.error or e.Failure(RunCancelled.code, f"child run {event.child} was cancelled")
-                return lambda: _resolve_failure(code, child, failure)
+                return _delivery(code, child, lambda: code.resolve_failure(child, failure))
             value = child.workflow._arguments.returns.decode(await fetched(event.output, blobs))
-            return lambda: _resolve(code, child, value)
+            return _delivery(code, child, lambda: code.resolve(child, value))
         case e.TimerFired():
             timer = code.open.get(f"timer:{event.timer}")
-            return (lambda: _resolve_timer(code, timer)) if isinstance(timer, TimerCommand) else None
+            return (
+                _delivery(code, timer, lambda: _resolve_timer(code, timer)) if isinstance(timer, TimerCommand) else None
+            )
         case _:
             return None
 
 
-def _resolve(code: Code, command: Command, value: object) -> None:
-    if code.open.pop(command.key, None) is not None:
-        code.resolve(command, value)
+def _delivery(code: Code, command: Command, resolve: Delivery) -> Delivery:
+    def deliver() -> None:
+        if code.open.pop(command.key, None) is not None:
+            resolve()
 
-
-def _resolve_failure(code: Code, command: Command, failure: e.Failure) -> None:
-    if code.open.pop(command.key, None) is not None:
-        code.resolve_failure(command, failure)
-
-
-def _resolve_cancelled(code: Code, child: ChildCommand) -> None:
-    if code.open.pop(child.key, None) is not None:
-        code.resolve_cancelled(child)
+    return deliver
 
 
 def _resolve_timer(code: Code, timer: TimerCommand) -> None:
-    if code.open.pop(timer.key, None) is not None:
-        if timer.handle is not None:
-            timer.handle.cancel()
-        code.resolve_timer(timer)
+    if timer.handle is not None:
+        timer.handle.cancel()
+    code.resolve_timer(timer)

@@ -139,8 +139,8 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         del self._clock
 
     def _drain_ready(self) -> None:
-        """Run the ready callbacks and ignore what they raise: a `finally` block may do anything, and nothing waits for
-        its outcome."""
+        """Run the ready callbacks and ignore their errors: a `finally` block may do anything, and nothing waits for its
+        outcome."""
         turns = 0
         while self._ready and (turns := turns + 1) < FEW:
             with suppress(BaseException):

@@ -103,16 +103,8 @@ def _pause(state: State) -> Refusal | None:
     return Refusal("paused", "is already paused") if state.status is RunStatus.PAUSED else None
 
 
-def _cancel(state: State) -> Refusal | None:
-    return Refusal("over", "is over and cannot be cancelled") if state.is_closed else None
-
-
 def _rewind(state: State) -> Refusal | None:
     return None if state.outline.done_nodes else Refusal("nothing-done", "cannot be rewound: it has completed no node")
-
-
-def _activate(state: State) -> Refusal | None:
-    return None if state.outline.branch else Refusal("one-branch", "has only one branch")
 
 
 def _migrate(state: State) -> Refusal | None:
@@ -126,9 +118,9 @@ _RULES: dict[Verb, Callable[[State], Refusal | None]] = {
     "resume": _resume,
     "retry": _resume,
     "pause": _pause,
-    "cancel": _cancel,
+    "cancel": lambda state: Refusal("over", "is over and cannot be cancelled") if state.is_closed else None,
     "rewind": _rewind,
     "jump": lambda _: None,
-    "activate": _activate,
+    "activate": lambda state: None if state.outline.branch else Refusal("one-branch", "has only one branch"),
     "migrate": _migrate,
 }

@@ -21,14 +21,13 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.transitions import CONTROL
 
-_LEFT_OUT = (
+_LEFT_OUT: tuple[type[e.Event], ...] = (
+    *CONTROL,
     e.RunTakenOver,
     e.BranchOpened,
     e.RunRecovered,
-    e.JumpRequested,
-    e.PauseRequested,
-    e.CancelRequested,
     e.RequestRefused,
     e.Recalled,
 )

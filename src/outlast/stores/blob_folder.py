@@ -226,5 +226,5 @@ class PendingBlob:
 
 def _store_error(error: OSError) -> Exception:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return StoreFull(f"no space left for a blob: {error}")
+        return StoreFull(f"no space is left for a blob: {error}")
     return OutcomeUnknown(f"could not write a blob: {error}; whether it was stored is unknown")

@@ -31,7 +31,9 @@ _decode = msgspec.json.Decoder(RunSummary).decode
 def check_version(where: str, version: int) -> None:
     """Refuse a store of another version."""
     if version > VERSION:
-        raise StoreUnusable(f"{where} has version {version}, this Outlast has version {VERSION}: upgrade Outlast")
+        raise StoreUnusable(
+            f"{where} has version {version}, this Outlast knows version {VERSION}: upgrade Outlast to open it"
+        )
     if version < VERSION:
         raise StoreUnusable(
             f"{where} has version {version}, written by an unreleased development version of Outlast; this Outlast knows "

@@ -62,13 +62,13 @@ _codecs: dict[Any, Codec] = {}
 class Codec:
     """Encodes and decodes the values of one annotation. Get it from `codec_for`, once, where speed matters."""
 
-    __slots__ = ("_fast_path", "_lift", "_lower", "_plain", "_read", "annotation", "unchanged")
+    __slots__ = ("_fast_path", "_from_tree", "_plain", "_read", "_to_tree", "annotation", "unchanged")
 
     def __init__(self, annotation: Any) -> None:
         shape = type_codec_of(annotation)
         self.annotation = annotation
-        self._lower = shape.lower
-        self._lift = shape.lift
+        self._to_tree = shape.encode
+        self._from_tree = shape.decode
         self._fast_path = JsonFastPath(shape).encode_and_copy
         self._read = _native_reader(annotation) if is_native(shape) else None
         classes = _NEARLY_ALWAYS_PLAIN if annotation is Any else [each for each in shape.classes if each is annotation]
@@ -98,7 +98,7 @@ class Codec:
 
     def _walked(self, value: Any, where: str) -> bytes:
         try:
-            return _encode(self._lower(value, 0))
+            return _encode(self._to_tree(value, 0))
         except CodecError as error:
             raise NotStorable(error.message_from(where or "value")) from None
         except RecursionError:
@@ -135,12 +135,12 @@ class Codec:
         if body.startswith(_BLOB):
             raise InvalidInput("value: it is stored as a blob; fetch it before decoding")
         try:
-            return self._lift(_decode_any(body))
+            return self._from_tree(_decode_any(body))
         except CodecError as error:
             raise InvalidInput(error.message_from("value")) from error
         except (msgspec.DecodeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise InvalidInput(
-                f"value: {name_of(self.annotation)} cannot be read from what is stored: {error}"
+                f"value: {name_of(self.annotation)} cannot be read from the stored value: {error}"
             ) from error
 
 
@@ -241,14 +241,14 @@ async def fetched(raw: Value, blobs: Blobs) -> Value:
 def _native_reader(annotation: Any) -> Any:
     """msgspec's own decoder for the annotation, or None if it has none."""
     try:
-        return msgspec.json.Decoder(annotation, dec_hook=_lifted).decode
+        return msgspec.json.Decoder(annotation, dec_hook=_decode_foreign).decode
     except (TypeError, NameError, AttributeError):
         return None
 
 
-def _lifted(cls: type, tree: Any) -> Any:
+def _decode_foreign(cls: type, tree: Any) -> Any:
     """The types that msgspec does not know: paths, complex numbers, models."""
     try:
-        return type_codec_of(cls).lift(tree)
+        return type_codec_of(cls).decode(tree)
     except CodecError as error:
         raise ValueError(error.reason) from error

@@ -35,19 +35,19 @@ class Listing(TypeCodec):
         self.classes = (list, tuple) if abstract else (cls,)
         self.tags = frozenset(("tuple",)) if abstract else frozenset()
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         cls = type(value)
         if cls is not list and not isinstance(value, (list, tuple)):
             raise not_a(value, self.cls.__name__)
         check_depth(depth, value)
         is_plain = cls is list and len(value) >= _MANY and self.item.passes(value)
-        tree = value if is_plain else _lowered_items(self.item.lower, value, depth + 1)
+        tree = value if is_plain else _encode_items(self.item.encode, value, depth + 1)
         return {MARK: "tuple", "v": tree} if self._abstract and isinstance(value, tuple) else tree
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if self._abstract and isinstance(tree, dict) and tree.get(MARK) == "tuple":
-            return tuple(_lifted_items(self.item.lift, tree["v"]))
-        items = _lifted_items(self.item.lift, tree)
+            return tuple(_decode_items(self.item.decode, tree["v"]))
+        items = _decode_items(self.item.decode, tree)
         return items if self.cls is list else self.cls(items)
 
     def parts(self) -> Iterable[TypeCodec]:
@@ -63,7 +63,7 @@ class Row(TypeCodec):
         self.items = items
         self.classes = (tuple,)
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if not isinstance(value, (tuple, list)):
             raise not_a(value, "tuple")
         if len(value) != len(self.items):
@@ -71,12 +71,12 @@ class Row(TypeCodec):
                 f"a tuple of {len(value)} items cannot be stored: the annotation requires {len(self.items)} items"
             )
         check_depth(depth, value)
-        return lowered_row(self.items, value, depth + 1)
+        return encode_row(self.items, value, depth + 1)
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if not isinstance(tree, list) or len(tree) != len(self.items):
             misfit(f"a tuple of {len(self.items)}", tree)
-        return tuple(lifted_row(self.items, tree))
+        return tuple(decode_row(self.items, tree))
 
     def parts(self) -> Iterable[TypeCodec]:
         return self.items
@@ -94,24 +94,24 @@ class Distinct(TypeCodec):
         self.classes = (set, frozenset) if abstract else (cls,)
         self.tags = frozenset(("frozenset",)) if abstract else frozenset()
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if not isinstance(value, (set, frozenset)):
             raise not_a(value, self.cls.__name__)
         check_depth(depth, value)
-        lower = self.item.lower
+        encode = self.item.encode
         encoded: list[bytes] = []
         for item in value:
             try:
-                encoded.append(_encode(lower(item, depth + 1)))
+                encoded.append(_encode(encode(item, depth + 1)))
             except CodecError as error:
                 raise error.within("{…}", value) from None
         tree = [msgspec.Raw(each) for each in sorted(encoded)]
         return {MARK: "frozenset", "v": tree} if self._abstract and isinstance(value, frozenset) else tree
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if self._abstract and isinstance(tree, dict) and tree.get(MARK) == "frozenset":
-            return frozenset(_lifted_items(self.item.lift, tree["v"]))
-        return self.cls(_lifted_items(self.item.lift, tree))
+            return frozenset(_decode_items(self.item.decode, tree["v"]))
+        return self.cls(_decode_items(self.item.decode, tree))
 
     def parts(self) -> Iterable[TypeCodec]:
         return (self.item,)
@@ -128,7 +128,7 @@ class Mapped(TypeCodec):
         self.key = key
         self.item = item
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if not isinstance(value, dict):
             raise not_a(value, "dict")
         check_depth(depth, value)
@@ -143,19 +143,19 @@ class Mapped(TypeCodec):
     def _key_for(self, value: dict[Any, Any]) -> Callable[[Any, int], Any] | None:
         """The function that makes object keys from these keys, or None if the dict is stored as pairs."""
         if self.key.textual:
-            return self.key.lower
+            return self.key.encode
         if self.key is INT and all(type(key) is int and LEAST <= key <= GREATEST for key in value):
             return _digits
-        return TEXT.lower if self.key.keeps_text and all(type(key) is str for key in value) else None
+        return TEXT.encode if self.key.keeps_text and all(type(key) is str for key in value) else None
 
     def _object(self, value: dict[Any, Any], as_key: Callable[[Any, int], Any], depth: int) -> dict[Any, Any]:
-        lower = self.item.lower
-        is_text = as_key == TEXT.lower
+        encode = self.item.encode
+        is_text = as_key == TEXT.encode
         tree = {}
         for key, item in value.items():
             try:
                 name = key if is_text and type(key) is str and key.isascii() else as_key(key, depth)
-                tree[name] = lower(item, depth)
+                tree[name] = encode(item, depth)
             except CodecError as error:
                 raise error.within(key_step(key), value) from None
         return tree
@@ -164,21 +164,21 @@ class Mapped(TypeCodec):
         pairs = []
         for key, item in value.items():
             try:
-                pairs.append([self.key.lower(key, depth), self.item.lower(item, depth)])
+                pairs.append([self.key.encode(key, depth), self.item.encode(item, depth)])
             except CodecError as error:
                 raise error.within(key_step(key), value) from None
         return pairs
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if not isinstance(tree, dict):
             misfit("dict", tree)
         is_pairs = tree.get(MARK) == "dict"
         pairs = tree["v"] if is_pairs else tree.items()
-        lift, lift_key = self.item.lift, _number if self.key is INT and not is_pairs else self.key.lift
+        decode, decode_key = self.item.decode, _number if self.key is INT and not is_pairs else self.key.decode
         value = {}
         for key, item in pairs:
             try:
-                value[lift_key(key)] = lift(item)
+                value[decode_key(key)] = decode(item)
             except CodecError as error:
                 raise error.within(key_step(key)) from None
         return value
@@ -198,45 +198,45 @@ def _number(key: str) -> int:
         return misfit("int", key)
 
 
-def lowered_row(shapes: Iterable[TypeCodec], values: Any, depth: int) -> list[Any]:
+def encode_row(shapes: Iterable[TypeCodec], values: Any, depth: int) -> list[Any]:
     """Encode each value with the codec of its position."""
     trees: list[Any] = []
     try:
         for shape, value in zip(shapes, values, strict=True):
-            trees.append(shape.lower(value, depth))
+            trees.append(shape.encode(value, depth))
     except CodecError as error:
         raise error.within(f"[{len(trees)}]", values) from None
     return trees
 
 
-def lifted_row(shapes: Iterable[TypeCodec], trees: list[Any]) -> list[Any]:
+def decode_row(shapes: Iterable[TypeCodec], trees: list[Any]) -> list[Any]:
     """Decode each tree with the codec of its position."""
     values: list[Any] = []
     try:
         for shape, tree in zip(shapes, trees, strict=False):
-            values.append(shape.lift(tree))
+            values.append(shape.decode(tree))
     except CodecError as error:
         raise error.within(f"[{len(values)}]") from None
     return values
 
 
-def _lowered_items(lower: Callable[[Any, int], Any], value: Any, depth: int) -> list[Any]:
+def _encode_items(encode: Callable[[Any, int], Any], value: Any, depth: int) -> list[Any]:
     trees: list[Any] = []
     try:
         for item in value:
-            trees.append(lower(item, depth))  # noqa: PERF401 - the length is the position of a failure
+            trees.append(encode(item, depth))  # noqa: PERF401 - the length is the position of a failure
     except CodecError as error:
         raise error.within(f"[{len(trees)}]", value) from None
     return trees
 
 
-def _lifted_items(lift: Callable[[Any], Any], tree: Any) -> list[Any]:
+def _decode_items(decode: Callable[[Any], Any], tree: Any) -> list[Any]:
     if not isinstance(tree, list):
         misfit("a list", tree)
     values: list[Any] = []
     try:
         for item in tree:
-            values.append(lift(item))  # noqa: PERF401
+            values.append(decode(item))  # noqa: PERF401
     except CodecError as error:
         raise error.within(f"[{len(values)}]") from None
     return values

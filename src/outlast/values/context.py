@@ -1,8 +1,8 @@
-"""Who speaks: whose words those are that are logged or printed in the current context.
+"""The leaf module for context variables: the attempt whose log lines are captured, and whether workflow code is replayed.
 
-A context belongs to an attempt while `capture` is around it, and to a replay while its `ReplaySilencer` is on. Contexts
-are copied into asyncio tasks and by `asyncio.to_thread`, so what an attempt starts speaks for it too. What is heard is in
-`hearing`, what becomes of it in `lines`.
+A context belongs to an attempt inside `capture`, and to a replay while its `ReplaySilencer` is on. asyncio tasks and
+`asyncio.to_thread` copy contexts, so lines of code that an attempt starts belong to the attempt too. `log_capture` reads
+these variables, `log_writer` stores the lines.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ STDOUT = "STDOUT"
 
 
 class LogSink(Protocol):
-    """Who takes lines."""
+    """Receives lines."""
 
     clock: Callable[[], int]
 
     def add(self, line: Line) -> None:
-        """Take a line, from any thread, at once."""
+        """Accept a line, from any thread, without waiting."""
         ...
 
 
 class ReplaySilencer:
-    """Whether the code of a context is being replayed. A driver makes one, sets `is_replaying` to it in the context that
-    its workflow runs in, and turns it on and off; while it is on, nothing that is logged there reaches any handler: it has
-    been said before."""
+    """Whether the code of a context is being replayed. A driver sets `is_replaying` to it in the context of its workflow,
+    and turns it on and off. While it is on, no handler receives what the code logs: the live run has logged it already."""
 
     __slots__ = ("on",)
 
@@ -47,13 +46,13 @@ class ReplaySilencer:
 
 
 _lock = threading.RLock()
-"""Who prints, prints alone. Reentrant: a collection of garbage may print in the midst of it."""
+"""Serializes printing. It is reentrant because a garbage collection may print in between."""
 is_replaying: ContextVar[ReplaySilencer | None] = ContextVar("outlast_is_replaying", default=None)
-_attempt_log: ContextVar[AttemptLog | None] = ContextVar("outlast_speaking", default=None)
+_attempt_log: ContextVar[AttemptLog | None] = ContextVar("outlast_attempt_log", default=None)
 
 
 def is_silent() -> bool:
-    """Whether the current context is one of a replay."""
+    """Whether the current context is replaying."""
     replay = is_replaying.get()
     return replay is not None and replay.on
 
@@ -65,24 +64,25 @@ def current_attempt_log() -> AttemptLog | None:
 
 @contextmanager
 def capture(sink: LogSink, run: RunId, node: str, attempt: int, *, stdout: bool = False) -> Iterator[None]:
-    """Let what is logged in here, and printed if `stdout`, be lines of this attempt, provided the process listens
-    (`LogWriter.install`). An attempt is never a replay: it is heard even where its driver's context is silent."""
-    speaking = AttemptLog(sink, run, node, attempt, stdout)
-    spoken, replayed = _attempt_log.set(speaking), is_replaying.set(None)
+    """Make what is logged in this block, and printed if `stdout` is set, lines of this attempt, provided the process
+    captures logs (`LogWriter.install`). An attempt is never a replay, so its lines are kept even if the context of its
+    driver is silent."""
+    attempt_log = AttemptLog(sink, run, node, attempt, stdout)
+    log_token, replay_token = _attempt_log.set(attempt_log), is_replaying.set(None)
     try:
         yield
     finally:
-        _attempt_log.reset(spoken)
-        is_replaying.reset(replayed)
-        speaking.end()
+        _attempt_log.reset(log_token)
+        is_replaying.reset(replay_token)
+        attempt_log.end()
 
 
 set_attempt_log = _attempt_log.set
-"""`capture` without an end, for a context that belongs to the attempt alone; `AttemptLog.end` says what is left."""
+"""`capture` without an end, for a context that belongs to the attempt alone; `AttemptLog.end` writes the rest."""
 
 
 class AttemptLog(Struct, eq=False):
-    """An attempt that speaks, on any thread. `partial_line` is what was printed since the last end of line."""
+    """The lines of an attempt, from any thread. `partial_line` is the text printed since the last line break."""
 
     sink: LogSink
     run: RunId
@@ -92,14 +92,14 @@ class AttemptLog(Struct, eq=False):
     partial_line: str = ""
 
     def write_line(self, level: str, logger: str, text: str) -> None:
-        """A line of its own."""
+        """Add a complete line."""
         sink = self.sink
         sink.add(Line(self.run, self.node, self.attempt, sink.clock(), level, logger, text))
 
     def print(self, text: str) -> None:
-        """A piece of what is printed: lines are said when they are complete, or too long to wait for."""
+        """Add printed text. Lines are written when they are complete or too long."""
         with _lock:
-            # Secrets are masked while their lines are still together.
+            # Mask secrets before the lines of their values are separated.
             *complete, self.partial_line = masked(self.partial_line + text).split("\n")
             for line in complete:
                 self.write_line(STDOUT, "", line)
@@ -107,7 +107,7 @@ class AttemptLog(Struct, eq=False):
                 self.end()
 
     def end(self) -> None:
-        """Say what was printed without an end of line."""
+        """Write the text that was printed without a line break."""
         if not self.partial_line:
             return
         with _lock:

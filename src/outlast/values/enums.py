@@ -30,12 +30,12 @@ class Member(TypeCodec):
         self.native = self._by_value and not self._is_flag
         self.textual = self.kind == "text"
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if type(value) is not self.cls:
             raise not_a(value, name_of(self.cls))
         return value.value if self._by_value else value.name
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         try:
             if not self._by_value:
                 return self.cls[tree]
@@ -54,11 +54,11 @@ class OneOf(TypeCodec):
 
     def __init__(self, values: tuple[Any, ...], shapes: tuple[TypeCodec, ...]) -> None:
         self._values = values
-        self._lowered = {
-            (type(value), value): shape.lower(value, 0) for value, shape in zip(values, shapes, strict=True)
+        self._trees = {
+            (type(value), value): shape.encode(value, 0) for value, shape in zip(values, shapes, strict=True)
         }
-        self._known = {msgspec.json.encode(tree): key[1] for key, tree in self._lowered.items()}
-        if len(self._known) != len(self._lowered):
+        self._known = {msgspec.json.encode(tree): key[1] for key, tree in self._trees.items()}
+        if len(self._known) != len(self._trees):
             raise CodecError(f"{self} has two values with the same stored form; annotate it with their types instead")
         self.classes = tuple({type(value) for value in values})
         kinds = {shape.kind for shape in shapes}
@@ -66,13 +66,13 @@ class OneOf(TypeCodec):
         self.native = all(shape in PLAIN for shape in shapes)
         self.textual = all(shape is TEXT for shape in shapes)
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         try:
-            return self._lowered[type(value), value]
+            return self._trees[type(value), value]
         except (KeyError, TypeError):
             raise not_a(value, str(self)) from None
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         try:
             return self._known[msgspec.json.encode(tree)]
         except KeyError:

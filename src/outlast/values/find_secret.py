@@ -21,8 +21,8 @@ def find_secret(body: bytes) -> str | None:
     return next((path for path, text in _texts(msgspec.json.decode(body), "") if _holds(text, found)), None)
 
 
-def _holds(text: str, disguises: list[SecretPatterns]) -> bool:
-    return any(form in text for each in disguises for form in (*each.said, *each.coded))
+def _holds(text: str, patterns: list[SecretPatterns]) -> bool:
+    return any(form in text for each in patterns for form in (*each.plain, *each.base64))
 
 
 def _texts(tree: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ _MARKED = f'"{MARK}"'.encode()
 _encode = msgspec.json.Encoder().encode
 _INT: Any = Annotated[int, msgspec.Meta(ge=LEAST, le=-LEAST - 1)]  # msgspec allows no larger bound
 _LEAVES: dict[TypeCodec, Any] = {NULL: type(None), BOOL: bool, INT: _INT, TEXT: str}
-"""Floats are missing: an int where the annotation says float is stored as a float."""
+"""Floats are missing: an int with the annotation float is stored as a float."""
 
 
 class JsonFastPath:

@@ -37,7 +37,7 @@ class Model(TypeCodec):
         self._by_name = "by_name" in inspect.signature(cls.model_validate).parameters
         self._reading = {"by_name": True, "by_alias": True} if self._by_name else {}
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if type(value) is not self.cls:
             raise not_a(value, name_of(self.cls))
         check_depth(depth, value)
@@ -49,12 +49,12 @@ class Model(TypeCodec):
             ) from error
         if has_revealed(dump):
             raise CodecError(SECRET)
-        tree = ANYTHING.lower(dump, depth + 1)
+        tree = ANYTHING.encode(dump, depth + 1)
         self._check(value, tree)
         return tree
 
-    def lift(self, tree: Any, /) -> Any:
-        plain = ANYTHING.lift(tree)
+    def decode(self, tree: Any, /) -> Any:
+        plain = ANYTHING.decode(tree)
         try:
             if plain == tree:  # it is plain JSON, and a strict model accepts some types from JSON only
                 return self.cls.model_validate_json(_encode(tree), **self._reading)
@@ -75,7 +75,7 @@ class Model(TypeCodec):
         stored = _encode(tree)
         name = name_of(self.cls)
         try:
-            again = self.lift(msgspec.json.decode(stored))
+            again = self.decode(msgspec.json.decode(stored))
         except CodecError as error:
             raise CodecError(
                 f"{name} cannot be stored, because it cannot be read back from its own dump: {error.reason}"
@@ -83,7 +83,7 @@ class Model(TypeCodec):
         if again == value:
             return
         # A model that contains NaN equals no other model: compare the dumps.
-        if ANYTHING.lift(tree) == tree or _encode(ANYTHING.lower(self._dump(again), 0)) != stored:
+        if ANYTHING.decode(tree) == tree or _encode(ANYTHING.encode(self._dump(again), 0)) != stored:
             raise CodecError(
                 f"{name} cannot be stored, because its JSON dump is read back as another value: {shown(again)}"
             )

@@ -57,13 +57,13 @@ class Record(TypeCodec):
         return tuple((field, name, hints.get(field, ANYTHING)) for field, name in self._names.items())
 
     @cached_property
-    def _lowers(self) -> tuple[tuple[str, str, Callable[[Any, int], Any]], ...]:
-        return tuple((field, name, shape.lower) for field, name, shape in self._fields)
+    def _encoders(self) -> tuple[tuple[str, str, Callable[[Any, int], Any]], ...]:
+        return tuple((field, name, shape.encode) for field, name, shape in self._fields)
 
     def parts(self) -> Iterable[TypeCodec]:
         return [shape for _, _, shape in self._fields]
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if type(value) is not self.cls:
             raise not_a(value, name_of(self.cls))
         check_depth(depth, value)
@@ -72,22 +72,22 @@ class Record(TypeCodec):
         except AttributeError:  # a field that was never set stays unset
             parts = tuple(getattr(value, field, msgspec.UNSET) for field in self._names)
         tree = {}
-        for (field, name, lower), part in zip(self._lowers, parts, strict=True):
+        for (field, name, encode), part in zip(self._encoders, parts, strict=True):
             if part is not msgspec.UNSET:
                 try:
-                    tree[name] = lower(part, depth + 1)
+                    tree[name] = encode(part, depth + 1)
                 except CodecError as error:
                     raise error.within(f".{field}", value) from None
         return self._packed(tree)
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if not isinstance(tree, dict):
             misfit(name_of(self.cls), tree)
         values = {}
         for field, name, shape in self._fields:
             if name in tree:
                 try:
-                    values[field] = shape.lift(tree[name])
+                    values[field] = shape.decode(tree[name])
                 except CodecError as error:
                     raise error.within(f".{field}") from None
         try:
@@ -158,10 +158,10 @@ class StructRecord(Record):
         self.kind = "list" if self._is_array else "dict"
         check_names(cls, self._tag)
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if self._is_array and isinstance(tree, list):
             tree = dict(zip(self._names.values(), tree[len(self._tag) :], strict=False))
-        return super().lift(tree)
+        return super().decode(tree)
 
     def may_be(self, tree: Any, /) -> bool:
         if self._is_array:

@@ -24,11 +24,11 @@ class Null(TypeCodec):
     kind = "null"
     classes = (type(None),)
 
-    def lower(self, value: Any, _: int, /) -> None:
+    def encode(self, value: Any, _: int, /) -> None:
         if value is not None:
             raise not_a(value, "None")
 
-    def lift(self, tree: Any, /) -> None:
+    def decode(self, tree: Any, /) -> None:
         if tree is not None:
             misfit("None", tree)
 
@@ -37,12 +37,12 @@ class Bool(TypeCodec):
     kind = "bool"
     classes = (bool,)
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if value is True or value is False:
             return value
         raise not_a(value, "bool")
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         return tree if tree is True or tree is False else misfit("bool", tree)
 
     def passes(self, values: Collection[Any], /) -> bool:
@@ -54,7 +54,7 @@ class Int(TypeCodec):
     classes = (int,)
     tags = frozenset(("int",))
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if type(value) is not int:
             if not hasattr(value, "__index__") or advice_on(value) is not None:
                 raise not_a(value, "int")
@@ -63,7 +63,7 @@ class Int(TypeCodec):
             return value
         return {MARK: "int", "v": hex(value)}  # hexadecimal has no limit of digits, and takes linear time
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if type(tree) is int:
             return tree
         if isinstance(tree, dict) and tree.get(MARK) == "int":
@@ -81,14 +81,14 @@ class Float(TypeCodec):
     classes = (float,)
     tags = frozenset(("float",))
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if type(value) is not float:
             value = self._exactly(value)
         if isfinite(value):
             return value
         return {MARK: "float", "v": repr(value)}
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if type(tree) is float:
             return tree
         if type(tree) is int:
@@ -122,7 +122,7 @@ class Text(TypeCodec):
     classes = (str,)
     textual = True
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if type(value) is not str:
             if not isinstance(value, str) or isinstance(value, Revealed):
                 raise not_a(value, "str")
@@ -131,7 +131,7 @@ class Text(TypeCodec):
             check_unicode(value)
         return value
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         return tree if type(tree) is str else misfit("str", tree)
 
     def passes(self, values: Collection[Any], /) -> bool:
@@ -166,14 +166,14 @@ class Reference(TypeCodec):
     classes = (Secret,)
     tags = frozenset(("secret",))
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if type(value) is not Secret:
             raise CodecError(SECRET) if isinstance(value, str) else not_a(value, "Secret")
-        return {MARK: "secret", "name": TEXT.lower(value.name, depth), "source": TEXT.lower(value.source, depth)}
+        return {MARK: "secret", "name": TEXT.encode(value.name, depth), "source": TEXT.encode(value.source, depth)}
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if isinstance(tree, dict) and tree.get(MARK) == "secret":
-            return Secret(TEXT.lift(tree.get("name")), TEXT.lift(tree.get("source")))
+            return Secret(TEXT.decode(tree.get("name")), TEXT.decode(tree.get("source")))
         return misfit("a reference to a secret", tree)
 
 
@@ -185,8 +185,8 @@ class Unstorable(TypeCodec):
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         raise advice_on(value) or CodecError(self._reason)
 
-    def lift(self, _: Any, /) -> Any:
+    def decode(self, _: Any, /) -> Any:
         raise CodecError(self._reason)

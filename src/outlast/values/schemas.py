@@ -51,7 +51,7 @@ def schema_of(kind: Any) -> e.Value:
 
 def _schema(kind: Any) -> dict[str, Any]:
     tree = msgspec.json.schema(kind, schema_hook=_foreign)
-    _Teller(tree).tell(mi.type_info(kind), tree)
+    _Completer(tree).complete(mi.type_info(kind), tree)
     return tree
 
 
@@ -93,53 +93,53 @@ def _foreign(cls: type) -> dict[str, Any]:
     return schema
 
 
-class _Teller:
+class _Completer:
     """Adds to a schema what msgspec left out."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self._told: set[str] = set()
+        self._completed: set[str] = set()
 
-    def tell(self, info: mi.Type, schema: Any) -> None:
+    def complete(self, info: mi.Type, schema: Any) -> None:
         if not isinstance(schema, dict):
             return
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
-            if name in self._told:
+            if name in self._completed:
                 return
-            self._told.add(name)
+            self._completed.add(name)
             schema = self._root["$defs"][name]
         if isinstance(info, mi.DateTimeType):
             schema["format"] = "date-time"
         elif isinstance(info, mi.CustomType):
             self._hoist(schema)
         else:
-            self._tell_parts(info, schema)
+            self._complete_parts(info, schema)
 
-    def _tell_parts(self, info: mi.Type, schema: dict[str, Any]) -> None:
+    def _complete_parts(self, info: mi.Type, schema: dict[str, Any]) -> None:
         if isinstance(info, mi.Metadata):
-            self.tell(info.type, schema)
+            self.complete(info.type, schema)
         elif isinstance(info, mi.DictType):
-            if said := _KEYS.get(type(info.key_type)):
-                schema["propertyNames"] = dict(said)
-            self.tell(info.value_type, schema.get("additionalProperties"))
+            if key_schema := _KEYS.get(type(info.key_type)):
+                schema["propertyNames"] = dict(key_schema)
+            self.complete(info.value_type, schema.get("additionalProperties"))
         elif isinstance(info, _MANY):
-            self.tell(info.item_type, schema.get("items"))
+            self.complete(info.item_type, schema.get("items"))
         elif isinstance(info, mi.TupleType):
             for part, of in zip(info.item_types, schema.get("prefixItems", ()), strict=False):
-                self.tell(part, of)
+                self.complete(part, of)
         elif isinstance(info, mi.UnionType):
             for part, of in zip(info.types, schema.get("anyOf", ()), strict=False):
-                self.tell(part, of)
+                self.complete(part, of)
         elif isinstance(info, _RECORDS):
-            self._tell_fields(info, schema)
+            self._complete_fields(info, schema)
 
-    def _tell_fields(self, info: Any, schema: dict[str, Any]) -> None:
+    def _complete_fields(self, info: Any, schema: dict[str, Any]) -> None:
         named = schema.get("properties", {})
         listed = schema.get("prefixItems", ())
         for place, field in enumerate(info.fields):
             known = listed[place] if place < len(listed) else named.get(field.encode_name)
-            self.tell(field.type, known)
+            self.complete(field.type, known)
 
     def _hoist(self, schema: dict[str, Any]) -> None:
         """Move definitions of a model to the top level, where references look for them."""

@@ -43,19 +43,19 @@ _lock = threading.Lock()
 class SecretPatterns:
     """One value in all its forms."""
 
-    __slots__ = ("coded", "is_refused", "lines", "said", "shortest", "written")
+    __slots__ = ("base64", "is_refused", "lines", "plain", "shortest", "written")
 
     def __init__(self, value: str) -> None:
         core = value.strip()  # a file often ends in a line break, which its users remove
         is_known = len(core) >= SHORTEST_MASKED
-        self.said = _escaped(core) if is_known else ()
+        self.plain = _escaped(core) if is_known else ()
         """In text."""
         lines = [line.strip() for line in core.splitlines()] if "\n" in core else []
         self.lines = tuple(form for line in lines if len(line) >= SHORTEST_LINE for form in _escaped(line))
         """In text, line by line: a traceback of a group adds a margin to each line."""
-        self.coded = _encoded(core) if is_known else ()
+        self.base64 = _encoded(core) if is_known else ()
         """In base64, for each offset at which the value may begin."""
-        self.written = _as_json((*self.said, *self.coded))
+        self.written = _as_json((*self.plain, *self.base64))
         """In stored JSON."""
         self.shortest = min(map(len, self.written), default=0)
         self.is_refused = len(core) >= SHORTEST_REFUSED and not (core.isalpha() and len(core) <= LONGEST_WORD)
@@ -74,9 +74,9 @@ def remember(value: str) -> None:
     if (own := revealed_here.get()) is not None:
         own.add(value)
     with _lock:
-        disguise = known.get(value) or SecretPatterns(value)
+        patterns = known.get(value) or SecretPatterns(value)
         others = {each: its for each, its in known.items() if each != value}
-        known = {**dict(islice(others.items(), max(0, len(others) + 1 - MOST_KNOWN), None)), value: disguise}
+        known = {**dict(islice(others.items(), max(0, len(others) + 1 - MOST_KNOWN), None)), value: patterns}
 
 
 def masked(text: str) -> str:
@@ -84,7 +84,7 @@ def masked(text: str) -> str:
     lines."""
     if not known:
         return text
-    for form in sorted({form for each in known.values() for form in (*each.said, *each.lines)}, key=len, reverse=True):
+    for form in sorted({form for each in known.values() for form in (*each.plain, *each.lines)}, key=len, reverse=True):
         text = text.replace(form, "***")
     return text
 

@@ -51,12 +51,12 @@ class Standard(TypeCodec):
         self._write = write
         self._read = read
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if type(value) is not self.cls:
             raise not_a(value, name_of(self.cls))
         return value if self._write is None else self._write(value)
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if self.kind == "text" and type(tree) is not str:
             misfit(name_of(self.cls), tree)
         try:
@@ -77,14 +77,14 @@ class FilePath(TypeCodec):
         except NotImplementedError as error:
             raise CodecError(f"{name_of(cls)} cannot be stored on this system: {error}") from error
 
-    def lower(self, value: Any, _: int, /) -> Any:
+    def encode(self, value: Any, _: int, /) -> Any:
         if not isinstance(value, self.cls) or type(value).__module__.partition(".")[0] != "pathlib":
             raise not_a(value, name_of(self.cls))
         text = str(value)
         check_unicode(text)
         return text
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         return self.cls(tree) if type(tree) is str else misfit(name_of(self.cls), tree)
 
 
@@ -120,12 +120,12 @@ def _read_bytes(text: str) -> bytes:
 
 
 def _write_complex(value: complex) -> list[Any]:
-    return [FLOAT.lower(value.real, 0), FLOAT.lower(value.imag, 0)]
+    return [FLOAT.encode(value.real, 0), FLOAT.encode(value.imag, 0)]
 
 
 def _read_complex(tree: Any) -> complex:
     real, imag = tree
-    return complex(FLOAT.lift(real), FLOAT.lift(imag))
+    return complex(FLOAT.decode(real), FLOAT.decode(imag))
 
 
 STANDARD: tuple[Standard, ...] = (

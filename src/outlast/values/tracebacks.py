@@ -23,10 +23,10 @@ _OWN_FRAMES = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.s
 
 def trace_of(error: BaseException) -> str:
     """The traceback of an error and of those it came from, without the frames of this package of Outlast."""
-    told = traceback.TracebackException.from_exception(error, compact=True)
-    _leave_out_own(told)
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    _leave_out_own(report)
     parts: list[str] = []
-    each: traceback.TracebackException | None = told
+    each: traceback.TracebackException | None = report
     while each is not None:
         before, frames = _recorded(each)
         parts.append(_block(each, frames))
@@ -54,15 +54,15 @@ def _print_without_own_frames(kind: type[BaseException], error: BaseException, f
     if not _is_of_run(error):
         sys.__excepthook__(kind, error, frames)
         return
-    told = traceback.TracebackException(kind, error, frames, compact=True)
-    _leave_out_own(told)
-    print("".join(told.format()), end="", file=sys.stderr)
+    report = traceback.TracebackException(kind, error, frames, compact=True)
+    _leave_out_own(report)
+    print("".join(report.format()), end="", file=sys.stderr)
 
 
-def _leave_out_own(told: traceback.TracebackException) -> None:
+def _leave_out_own(report: traceback.TracebackException) -> None:
     """Drop the frames of this package, in the error and in its causes: they say nothing about the user's code."""
     seen: set[int] = set()
-    left = [told]
+    left = [report]
     while left:
         each = left.pop()
         if id(each) in seen:
@@ -74,26 +74,26 @@ def _leave_out_own(told: traceback.TracebackException) -> None:
         left += [other for other in (each.__cause__, each.__context__, *(each.exceptions or ())) if other is not None]
 
 
-def _before(told: traceback.TracebackException) -> tuple[str, traceback.TracebackException | None]:
-    if told.__cause__ is not None:
-        return _CAUSE, told.__cause__
-    if told.__context__ is not None and not told.__suppress_context__:
-        return _CONTEXT, told.__context__
+def _before(report: traceback.TracebackException) -> tuple[str, traceback.TracebackException | None]:
+    if report.__cause__ is not None:
+        return _CAUSE, report.__cause__
+    if report.__context__ is not None and not report.__suppress_context__:
+        return _CONTEXT, report.__context__
     return "", None
 
 
-def _block(told: traceback.TracebackException, frames: str) -> str:
-    if told.exceptions is not None:
-        return "".join(told.format(chain=False))
-    stack = "".join(told.stack.format()) + frames
-    return (_HEAD if stack else "") + stack + "".join(told.format_exception_only())
+def _block(report: traceback.TracebackException, frames: str) -> str:
+    if report.exceptions is not None:
+        return "".join(report.format(chain=False))
+    stack = "".join(report.stack.format()) + frames
+    return (_HEAD if stack else "") + stack + "".join(report.format_exception_only())
 
 
-def _recorded(told: traceback.TracebackException) -> tuple[str, str]:
+def _recorded(report: traceback.TracebackException) -> tuple[str, str]:
     """The recorded causes and frames in the note of a restored error. The note is then removed."""
-    notes: list[Any] = list(getattr(told, "__notes__", None) or ())
+    notes: list[Any] = list(getattr(report, "__notes__", None) or ())
     note = next((each for each in notes if isinstance(each, str) and each.startswith(f"{REMOTE}\n")), None)
-    if note is None or told.exceptions is not None:
+    if note is None or report.exceptions is not None:
         return "", ""
     text = note[len(REMOTE) + 1 :]
     before, head, rest = f"\n{text}".rpartition(f"\n{_HEAD}")
@@ -101,5 +101,5 @@ def _recorded(told: traceback.TracebackException) -> tuple[str, str]:
     if found is None and len(text.splitlines()) > 1:
         return "", ""
     notes.remove(note)
-    setattr(told, "__notes__", notes or None)  # noqa: B010 - typeshed lacks it
+    setattr(report, "__notes__", notes or None)  # noqa: B010 - typeshed lacks it
     return before[1:] + "\n" if before.strip() else "", found[0] if found else ""

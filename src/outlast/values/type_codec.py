@@ -1,6 +1,6 @@
 """The interface of a type codec: how the values of one annotation are stored as JSON.
 
-`lower` turns a value into a tree that msgspec writes as JSON; `lift` turns the decoded tree into the value. The modules
+`encode` turns a value into a tree that msgspec writes as JSON; `decode` turns the decoded tree into the value. The modules
 `scalars`, `stdlib_types`, `enums`, `containers`, `records`, `typed_dicts`, `pydantic_models`, `unions` and `untyped`
 implement it; `annotations` chooses among them.
 
@@ -72,17 +72,17 @@ class TypeCodec:
     tags: frozenset[str] = frozenset()
     """The values of "$" in the objects it writes itself."""
     native: bool = True
-    """Whether msgspec, given the annotation, decodes what `lower` writes if it contains no "$"."""
+    """Whether msgspec, given the annotation, decodes what `encode` writes if it contains no "$"."""
     textual: bool = False
     """Whether its trees can be keys of a JSON object."""
     keeps_text: bool = False
     """Whether every text is stored and read unchanged, though not every value is a text."""
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         """The tree of a value that is nested in `depth` containers; `CodecError` if it cannot be stored."""
         raise NotImplementedError
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         """The value of a tree; `CodecError` if the tree does not fit."""
         raise NotImplementedError
 
@@ -91,7 +91,7 @@ class TypeCodec:
         return True
 
     def passes(self, _: Collection[Any], /) -> bool:
-        """Whether all values certainly lower to themselves: one fast check of many values."""
+        """Whether all values certainly encode to themselves: one fast check of many values."""
         return False
 
     def parts(self) -> Iterable[TypeCodec]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
-from outlast.values.containers import lifted_row, lowered_row
+from outlast.values.containers import decode_row, encode_row
 from outlast.values.not_storable import name_of, not_a
 from outlast.values.records import Hints, check_names
 from outlast.values.type_codec import CodecError, TypeCodec, check_depth, key_step, misfit
@@ -36,7 +36,7 @@ class Typed(TypeCodec):
     def parts(self) -> Iterable[TypeCodec]:
         return self._keys.values()
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if not isinstance(value, dict):
             raise not_a(value, name_of(self.cls))
         check_depth(depth, value)
@@ -46,12 +46,12 @@ class Typed(TypeCodec):
             try:
                 if key not in self._keys:
                     raise CodecError(f"{name_of(self.cls)} has no such key; remove it, or declare it in the class")
-                tree[str.__str__(key)] = self._keys[key].lower(part, depth + 1)
+                tree[str.__str__(key)] = self._keys[key].encode(part, depth + 1)
             except CodecError as error:
                 raise error.within(key_step(key), value) from None
         return tree
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if not isinstance(tree, dict):
             misfit(name_of(self.cls), tree)
         self._check_keys(tree)
@@ -59,7 +59,7 @@ class Typed(TypeCodec):
         for key, part in tree.items():
             if key in self._keys:
                 try:
-                    value[key] = self._keys[key].lift(part)
+                    value[key] = self._keys[key].decode(part)
                 except CodecError as error:
                     raise error.within(key_step(key)) from None
         return value
@@ -88,16 +88,16 @@ class Named(TypeCodec):
     def parts(self) -> Iterable[TypeCodec]:
         return self._items
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         if type(value) is not self.cls:
             raise not_a(value, name_of(self.cls))
         check_depth(depth, value)
-        return lowered_row(self._items, value, depth + 1)
+        return encode_row(self._items, value, depth + 1)
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         defaults = self.cls._field_defaults
         fields = self.cls._fields
         if not isinstance(tree, list) or any(field not in defaults for field in fields[len(tree) :]):
             misfit(name_of(self.cls), tree)
-        values = lifted_row(self._items, tree)
+        values = decode_row(self._items, tree)
         return tuple.__new__(self.cls, [*values, *(defaults[field] for field in fields[len(values) :])])

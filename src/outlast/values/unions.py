@@ -40,28 +40,28 @@ class Choice(TypeCodec):
         self._by_kind = {shape.kind: shape for shape in self._plain()}
         self._by_tag = {tag: shape for shape in self._plain() for tag in shape.tags}
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         first: CodecError | None = None
         for shape in self._by_class.get(type(value)) or self._members.values():
             try:
-                tree = shape.lower(value, depth)
+                tree = shape.encode(value, depth)
             except CodecError as error:
                 first = first or error
             else:
                 return self._told(shape, tree) if self._tells else tree
         raise first if first and type(value) in self._by_class else not_a(value, str(self))
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         kind = _KINDS.get(type(tree), "any")
         if kind == "dict" and MARK in tree:
             if tree[MARK] == "one":
                 return self._named(tree)
             if tree[MARK] in self._by_tag:
-                return self._by_tag[tree[MARK]].lift(tree)
+                return self._by_tag[tree[MARK]].decode(tree)
         shape = self._by_kind.get(kind)
         if shape is None and kind == "int":
             shape = self._by_kind.get("float")  # an answer may contain 3 for 3.0
-        return shape.lift(tree) if shape else self._guessed(tree)
+        return shape.decode(tree) if shape else self._guessed(tree)
 
     def parts(self) -> Iterable[TypeCodec]:
         return self._members.values()
@@ -72,7 +72,7 @@ class Choice(TypeCodec):
         for shape in self._members.values() if self._tells else ():
             with suppress(CodecError, LookupError, TypeError, ValueError, ArithmeticError):
                 if shape.may_be(tree):
-                    fitting.append(shape.lift(tree))
+                    fitting.append(shape.decode(tree))
         return fitting[0] if len(fitting) == 1 else misfit(str(self), tree)
 
     def _ordered(self, cls: type) -> list[TypeCodec]:
@@ -90,7 +90,7 @@ class Choice(TypeCodec):
 
     def _named(self, tree: dict[str, Any]) -> Any:
         shape = self._members.get(tree["of"])
-        return shape.lift(tree["v"]) if shape else misfit(str(self), tree)
+        return shape.decode(tree["v"]) if shape else misfit(str(self), tree)
 
     def __str__(self) -> str:
         return " | ".join(self._members)

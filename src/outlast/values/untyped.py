@@ -44,57 +44,57 @@ class Described(TypeCodec):
         """Codecs that write their own "$"."""
         self.tags = frozenset((*self._by_name, *self._whole))
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         cls = type(value)
         if cls is str:
             if not value.isascii():
                 check_unicode(value)
             return value
         if cls is int:
-            return value if LEAST <= value <= GREATEST else INT.lower(value, depth)
+            return value if LEAST <= value <= GREATEST else INT.encode(value, depth)
         if cls is dict:
-            return self._dict.lower(value, depth)
+            return self._dict.encode(value, depth)
         if cls is list:
-            return self._list.lower(value, depth)
+            return self._list.encode(value, depth)
         if cls is float:
-            return value if isfinite(value) else FLOAT.lower(value, depth)
+            return value if isfinite(value) else FLOAT.encode(value, depth)
         if cls in _ATOMS:
             return value
         return self._described(cls, value, depth)
 
-    def lift(self, tree: Any, /) -> Any:
+    def decode(self, tree: Any, /) -> Any:
         if type(tree) is list:
-            return self._list.lift(tree)
+            return self._list.decode(tree)
         if type(tree) is not dict:
             return tree
         name = tree.get(MARK)
         if name is None and MARK not in tree:
-            return self._dict.lift(tree)
+            return self._dict.decode(tree)
         if name in self._whole:
-            return self._whole[name].lift(tree)
+            return self._whole[name].decode(tree)
         if name in self._by_name:
-            return self._by_name[name].lift(tree["v"])
+            return self._by_name[name].decode(tree["v"])
         return misfit("a value with a known type", tree)
 
     def _described(self, cls: type, value: Any, depth: int) -> Any:
         if cls is Secret:
-            return SECRET_REFERENCE.lower(value, depth)
+            return SECRET_REFERENCE.encode(value, depth)
         if cls not in self._by_class:
             raise not_storable(value)
         name, shape = self._by_class[cls]
-        return {MARK: name, "v": shape.lower(value, depth)}
+        return {MARK: name, "v": shape.encode(value, depth)}
 
 
 class Anything(Described):
     """The same, but it first checks whether the whole value is plain JSON, which is usually so."""
 
-    def lower(self, value: Any, depth: int, /) -> Any:
+    def encode(self, value: Any, depth: int, /) -> Any:
         cls = type(value)
         if cls is dict:
-            return value if _is_plain(value.values(), value, depth) else self._dict.lower(value, depth)
+            return value if _is_plain(value.values(), value, depth) else self._dict.encode(value, depth)
         if cls is list:
-            return value if _is_plain(value, (), depth) else self._list.lower(value, depth)
-        return super().lower(value, depth)
+            return value if _is_plain(value, (), depth) else self._list.encode(value, depth)
+        return super().encode(value, depth)
 
 
 def _is_plain(items: Collection[Any], keys: Collection[Any], depth: int) -> bool:

@@ -94,11 +94,12 @@ def _cut(whole: Line, width: int) -> Line:
 
 
 def _wrapped(whole: Line, width: int) -> Iterator[Line]:
-    """The line in several lines of one style. A word that is longer than the screen is kept whole."""
+    """The line in several lines of one style. A word that is longer than the screen is kept whole, so that
+    it can be copied, except in a line that hangs."""
     text, style = whole.text, next((style for _, style in whole.spans if style), "")
     indent = text[: len(text) - len(text.lstrip())]
     below = indent + " " * whole.hang
     width = max(20 + len(below), width)
-    wrap = textwrap.TextWrapper(width, indent, below, break_long_words=False, break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(width, indent, below, break_long_words=whole.hang > 0, break_on_hyphens=False)
     for part in wrap.wrap(text.strip()):
         yield Line(((part, style),), "copy")

@@ -36,4 +36,6 @@ def json_schema(name: str | None = None) -> dict[str, Any]:
     references, definitions = msgspec.json.schema_components(chosen.values(), ref_template="#/$defs/{name}")
     head = {"$schema": DIALECT, "$id": f"urn:outlast:views:{SCHEMA_VERSION}{'' if name is None else f':{name}'}"}
     about: dict[str, Any] = {"title": "Outlast views"} if name is None else references[0]
-    return {**head, **about, "$defs": dict(sorted(definitions.items()))}
+    schema = {**head, **about, "$defs": dict(sorted(definitions.items()))}
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))  # defaults as JSON has them
+    return found

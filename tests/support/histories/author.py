@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import strategies as st
 
 from outlast.history.record import Kind, entries
-from support.histories.event_generator import Burst, Muse, Pick
+from support.histories.event_generator import Burst, EventGenerator, Pick
 from support.histories.log import History
 
 _TICKS = (1, 0, 1000, 60_000_000, -500)
@@ -20,40 +20,40 @@ class Author:
 
     def __init__(self, pick: Pick, history: History | None = None) -> None:
         self.history = History() if history is None else history
-        self.muse = Muse(pick)
+        self.generator = EventGenerator(pick)
         for record in self.history.records:
-            self.muse.hear(entries(record))
+            self.generator.hear(entries(record))
 
     def go_on(self) -> None:
         """Write one more append of a random kind; the first one creates the run."""
-        history, muse = self.history, self.muse
+        history, generator = self.history, self.generator
         kind = self._kind()
-        history.time += _TICKS[muse.pick(len(_TICKS))]
+        history.time += _TICKS[generator.pick(len(_TICKS))]
         if kind is Kind.TAKEOVER:
-            history.epoch += 1 + muse.pick(2)  # a claim may have come to nothing
-            opening = muse.take_over(history.state, history.epoch)
+            history.epoch += 1 + generator.pick(2)  # a claim may have come to nothing
+            opening = generator.take_over(history.state, history.epoch)
         else:
-            opening = muse.suggest(history.state, kind if history.records else Kind.OWNER, branching=True)
+            opening = generator.suggest(history.state, kind if history.records else Kind.OWNER, branching=True)
         self._say(opening)
-        for _ in range(0 if history.state.is_closed else muse.pick(4)):
-            self._say(muse.suggest(history.state, kind))
+        for _ in range(0 if history.state.is_closed else generator.pick(4)):
+            self._say(generator.suggest(history.state, kind))
         if opening:
             history.seal(kind)
 
     def _kind(self) -> Kind:
         history = self.history
         if not history.records:
-            is_owned = not self.muse.chance(4)
+            is_owned = not self.generator.chance(4)
             history.epoch = int(is_owned)
             return Kind.OWNER if is_owned else Kind.GUEST
-        kind = _WRITERS[self.muse.pick(len(_WRITERS))]
+        kind = _WRITERS[self.generator.pick(len(_WRITERS))]
         if kind is Kind.OWNER and not history.epoch:
             return Kind.TAKEOVER
         return Kind.OWNER if kind is Kind.CONTROL and history.state.is_closed else kind
 
     def _say(self, burst: Burst) -> None:
         for event in burst:
-            self.muse.hear([self.history.say(event)])
+            self.generator.hear([self.history.say(event)])
 
 
 _WRITERS = (Kind.OWNER,) * 8 + (Kind.GUEST,) * 2 + (Kind.TAKEOVER, Kind.CONTROL)

@@ -19,9 +19,9 @@ from outlast.lifecycle.state import State
 
 
 class History:
-    """A legal log in the making: its records, its branches, what each branch has told, and the state of the newest.
+    """A legal log in the making: its records, its branches, the lineage of each branch, and the state of the newest.
 
-    `told` is kept the plain way, one list of entries per branch, so that it can judge `lineage`."""
+    `told` has one plain list of entries per branch, so that it can check `lineage`."""
 
     def __init__(self, run: str = "run", *, key: bytes = b"") -> None:
         self.run = RunId(run)
@@ -36,7 +36,7 @@ class History:
 
     @property
     def seq(self) -> int:
-        """The place of the newest event, on whatever branch."""
+        """The seq of the newest event on any branch."""
         return self.records[-1].last if self.records else 0
 
     @property
@@ -45,7 +45,7 @@ class History:
 
     @property
     def lineage(self) -> list[Entry]:
-        """What the newest branch sees."""
+        """The entries of the newest branch's lineage."""
         return self.told[self.branch]
 
     def write(
@@ -56,7 +56,7 @@ class History:
         epoch: int | None = None,
         time: int | None = None,
     ) -> Record:
-        """One append more. Raises `Illegal` if it may not follow; the history is then of no further use."""
+        """Write one append. Raises `Illegal` if it may not follow; the history is then unusable."""
         self.epoch = self.epoch if epoch is None else epoch
         self.time = self.time + 1 if time is None else time
         for event in events:
@@ -64,7 +64,7 @@ class History:
         return self.seal(kind)
 
     def say(self, event: e.AnyEvent) -> Entry:
-        """One event of the append that is being written."""
+        """Add one event to the current append."""
         if isinstance(event, e.BranchOpened):
             self._open(event)
         seq = self.seq + len(self._saying) + 1
@@ -75,14 +75,14 @@ class History:
         return entry
 
     def seal(self, kind: Kind = Kind.OWNER) -> Record:
-        """What was said becomes an append record."""
+        """End the current append."""
         record = self.sealed(self._saying, kind)
         self.records.append(record)
         self._saying = []
         return record
 
     def sealed(self, events: Sequence[e.AnyEvent], kind: Kind = Kind.OWNER, *, epoch: int | None = None) -> Record:
-        """The record that `events` would be, numbered and chained but neither checked nor written."""
+        """The record of `events`, numbered and chained but neither checked nor written."""
         if kind in (Kind.GUEST, Kind.CONTROL):
             own = 0
         else:
@@ -94,13 +94,13 @@ class History:
         return Record(self.run, first, len(events), self.branch, own, kind, id, self.time, body, digest)
 
     def state_at(self, cutoff: int) -> State:
-        """What the lineage that ends at `cutoff` amounts to."""
+        """The state of the lineage that ends at `cutoff`."""
         held = self.told[holder(self.branches.values(), cutoff).id]
         return fold(State(), (entry for entry in held if entry.seq <= max(cutoff, 1)))
 
     def cut(self, cutoff: int, **turn: Any) -> list[e.AnyEvent]:
-        """What opens a branch at `cutoff`: BranchOpened, the receipts it takes over, and what becomes of open requests.
-        `open_branch` are other fields of the `BranchPlan`."""
+        """The events that open a branch at `cutoff`: BranchOpened, adopted receipts, and the end of open requests.
+        `turn` are other fields of the `BranchPlan`."""
         then, branches = self.state_at(cutoff), self.branches.values()
         return decide.open_branch(self.state, then, branches, BranchPlan(cutoff=cutoff, **turn))
 
@@ -112,7 +112,7 @@ class History:
 
 
 def rechained(records: Iterable[Record], run: RunId, *, key: bytes = b"") -> list[Record]:
-    """The same records with digests that chain, as someone who can write to the store could forge them."""
+    """The same records with digests that chain, as an attacker with write access could forge them."""
     previous = genesis(run, key)
     sound: list[Record] = []
     for each in records:

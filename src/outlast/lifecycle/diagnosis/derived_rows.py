@@ -42,8 +42,12 @@ def rewrite(evidence: Evidence) -> Rewrite:
             if name != "waits" and getattr(stored, name) != getattr(true, name)
         ]
         changes += ["write summary.waits"] if stored.waits != true.waits else []
-    others = differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)
-    return Rewrite((*changes, *(f"correct: {difference}" for difference in others)))
+    return Rewrite((*changes, *(f"correct: {difference}" for difference in _beside(evidence))))
+
+
+def _beside(evidence: Evidence) -> list[str]:
+    """The rows beside the log, except the summary, that cannot be read or differ from the log."""
+    return [*evidence.faults, *differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)]
 
 
 def to_rewrite(evidence: Evidence, sentence: str, events: tuple[int, ...], cause: str) -> Finding:
@@ -61,7 +65,7 @@ def to_rewrite(evidence: Evidence, sentence: str, events: tuple[int, ...], cause
 
 def wrong_derived_rows(evidence: Evidence) -> Iterator[Finding]:
     stored, true = evidence.summary, evidence.true
-    found = [*evidence.faults, *differences(evidence.state, is_closed=evidence.is_closed, waits=evidence.waits)]
+    found = _beside(evidence)
     found += [
         f"the summary has {name} {getattr(stored, name)!r}, the log {getattr(true, name)!r}"
         for name in _FROM_CREATED

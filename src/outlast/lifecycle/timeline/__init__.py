@@ -64,16 +64,8 @@ _LINKS = {
     "successor": "run",
     "forked_from": "run",
 }
-_TURNS = (
-    "RunTakenOver",
-    "RunStarted",
-    "RunPaused",
-    "RunFailed",
-    "RunRecovered",
-    "RunCompleted",
-    "RunCancelled",
-    "Branch",
-)
+_BARRIERS = ("Run", "Branch")
+"""Entries are not joined across events of the run as a whole, as long as the timeline is short enough."""
 
 
 class Link(Struct, frozen=True):
@@ -300,9 +292,9 @@ def _joined(items: list[_Item], by_family: bool, barriers: str | tuple[str, ...]
 
 _STEPS: tuple[tuple[bool, str | tuple[str, ...]], ...] = (
     (True, ""),
-    (True, _TURNS),
-    (False, _TURNS),
+    (True, _BARRIERS),
+    (False, _BARRIERS),
     (True, ()),
     (False, ()),
 )
-"""Whether only items of one family are joined, and the barriers: all items, turns, none."""
+"""Whether only items of one family are joined, and the barriers: all items, events of the run, none."""

@@ -45,12 +45,6 @@ __all__ = [
 
 
 class StoreContract(
-    JournalContract,
-    CatalogContract,
-    ClaimsContract,
-    WakeupsContract,
-    BlobsContract,
-    LinesContract,
-    DocumentsContract,
+    JournalContract, CatalogContract, ClaimsContract, WakeupsContract, BlobsContract, LinesContract, DocumentsContract
 ):
     """Tests all promises of `outlast.store.Store`."""

@@ -8,20 +8,7 @@ from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Head, Lost, Store
 from outlast.testing.contract.doors import Contract, Doors, with_doors
-from outlast.testing.contract.samples import (
-    ANN,
-    BEN,
-    NO_TRACE,
-    A,
-    B,
-    C,
-    answer,
-    begin,
-    follow,
-    land,
-    summary,
-    trace,
-)
+from outlast.testing.contract.samples import ANN, BEN, NO_TRACE, A, B, C, answer, begin, follow, land, summary, trace
 
 QUESTION, TIMER, SIGNAL = Wait("interaction", "q", text="ok?"), Wait("timer", "t", due=5), Wait("signal", "s")
 
