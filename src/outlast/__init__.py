@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         step,
         uuid,
     )
+    from outlast.http import asgi
     from outlast.lifecycle.status import RunStatus
     from outlast.values.secrets import Secret, register_secret_source
 
@@ -101,6 +102,7 @@ _MODULES = {
     "Unawaited": "outlast.errors",
     "Workflow": "outlast.functions.decorators",
     "approve": "outlast.functions.verbs",
+    "asgi": "outlast.http",
     "ask": "outlast.functions.verbs",
     "checkpoint": "outlast.execution.node_context",
     "context": "outlast.execution.node_context",
@@ -189,6 +191,7 @@ __all__ = [
     "Unawaited",
     "Workflow",
     "approve",
+    "asgi",
     "ask",
     "checkpoint",
     "context",

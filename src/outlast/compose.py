@@ -297,7 +297,9 @@ async def open_both(
 
 
 @asynccontextmanager
-async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool = True) -> AsyncIterator[Worker]:
+async def working(
+    ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
+) -> AsyncIterator[Worker]:
     """A worker with its services, for as long as the engine is open."""
     worker = Worker(
         ledger,
@@ -317,7 +319,7 @@ async def working(ledger: Ledger, settings: Settings, *, take_over_others: bool 
     end_news = ledger.listen(worker.on_runs_changed)
     calm = _calm_collector()
     services = {
-        "claimer": Claimer(worker).run,
+        "claimer": Claimer(worker, reports_start=reports_start).run,
         "heartbeat": Heartbeat(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
     }

@@ -55,6 +55,7 @@ class Starts(Verbs):
             workflow=spec.name,
             version=await self._claims.definitions.keep(workflow),
             params=await stored(packed.inputs, self._store.blobs),
+            by=words("by", options.get("by", "")),
             key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
             tags=checked_texts("tags", options.get("tags", ())),
@@ -65,7 +66,9 @@ class Starts(Verbs):
             root=self._root,
         )
         try:
-            if exclusive:
+            if "paused" in options:
+                await self._create_paused(run, created, options["paused"])
+            elif exclusive:
                 await self._start_exclusive(run, created)
             elif self._worker is not None and self._worker.capacity:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
@@ -76,6 +79,13 @@ class Starts(Verbs):
             await self._check_same_start(run, created, workflow)
         self._claims.advance_run(run)
         return self._claims.handle(run, workflow)
+
+    async def _create_paused(self, run: RunId, created: e.RunCreated, reason: str) -> None:
+        """A run that is created and paused in one append: no worker begins it before somebody resumes it."""
+        paused = e.RunPaused(by=created.by, reason=reason)
+        writer = await self._ledger.create(run, [created, paused], await self._claims.own_worker())
+        while not await writer.release():
+            pass
 
     async def _start_exclusive(self, run: RunId, created: e.RunCreated) -> None:
         """Start a run with an exclusive key: it begins only after no other live run was found to hold the key."""

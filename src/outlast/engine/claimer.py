@@ -28,10 +28,11 @@ MIN_SLEEP_S = 0.01
 
 
 class Claimer:
-    """Claims runs of the workflows that this process has code for."""
+    """Claims runs of the workflows that this process has code for. `reports_start` logs a summary of the first round."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, *, reports_start: bool = True) -> None:
         self._worker = worker
+        self._reports_start = reports_start
         self._is_scarce = False
         self._served = ""
 
@@ -40,7 +41,8 @@ class Claimer:
         summary."""
         while await self.look():
             pass
-        log.info(await self._log_recovered())
+        if self._reports_start:
+            log.info(await self._log_recovered())
         while True:
             self._worker.claim_wakeup.clear()
             if not await self.look():

@@ -1,0 +1,191 @@
+"""The verbs that change the course of a run."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from msgspec import UNSET
+
+from outlast.client.handle import RunHandle
+from outlast.errors import NotAllowed
+from outlast.history.ids import RunId
+from outlast.http import requests as r
+from outlast.http import shapes as s
+from outlast.http.api.runs import given, run_of
+from outlast.http.operations import Call, operation
+from outlast.http.recovery import one_line
+from outlast.http.starting import NOT_STARTED, value_of
+from outlast.lifecycle.diagnosis import HandOver
+from outlast.lifecycle.status import RunStatus
+
+log = logging.getLogger("outlast.http")
+
+_VERB: dict[str, Any] = {"tag": "control", "answers": s.ControlView, "refuses": (404, 409)}
+_BRANCHING: dict[str, Any] = {**_VERB, "tag": "branches"}
+
+
+async def control_view(call: Call, run: RunId) -> s.ControlView:
+    summary = await call.engine.get(run)
+    return s.ControlView(run=run, status=summary.status, branch=summary.branch)
+
+
+async def _view_of(call: Call, handle: RunHandle[Any]) -> s.ControlView:
+    return await control_view(call, handle.run)
+
+
+@operation("POST", "/runs/{run}/start", "runs:start", **_VERB)
+async def begin_run(call: Call) -> s.ControlView:
+    """Begin a run that was created with `start: false`."""
+    run = await run_of(call)
+    summary = await call.engine.get(run)
+    if summary.status is not RunStatus.PAUSED or summary.reason != NOT_STARTED:
+        raise NotAllowed(f"run {run} is {summary.status}: only a run that was created with start=false is started")
+    return await _view_of(call, await call.engine.resume(run, by=call.by))
+
+
+@operation("POST", "/runs/{run}/pause", "runs:pause", body=r.ReasonBody, body_required=False, **_VERB)
+async def pause_run(call: Call) -> s.ControlView:
+    """Pause a run where it can go on later."""
+    run = await call.engine.pause(await run_of(call), by=call.by, reason=call.body.reason)
+    return await control_view(call, run)
+
+
+@operation("POST", "/runs/{run}/cancel", "runs:cancel", body=r.CancelBody, body_required=False, **_VERB)
+async def cancel_run(call: Call) -> s.ControlView:
+    """Cancel a run; a worker executes the clean-up of its code."""
+    body: r.CancelBody = call.body
+    run = await call.engine.cancel(await run_of(call), by=call.by, reason=body.reason, force=body.force)
+    return await control_view(call, run)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/resume",
+    "runs:resume",
+    body=r.ResumeBody,
+    body_required=False,
+    **{**_VERB, "answers": s.ResumedView},
+)
+async def resume_run(call: Call) -> s.ResumedView:
+    """Resume a run that was interrupted, is paused or held, or failed and is recoverable.
+
+    What is inconsistent is repaired first. A run that waits for a person is answered with its questions.
+    """
+    run = await call.engine.diagnostics.continued_as(await run_of(call))
+    recovered = await _recovered(call, run)
+    status = (await call.engine.get(run)).status
+    goes_on_already = recovered and status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPLETED)
+    if status is not RunStatus.WAITING and not goes_on_already:
+        run = (await call.engine.resume(run, by=call.by, force=call.body.force)).run
+    questions = tuple(map(s.question_view, await call.engine.questions(run)))
+    now = await control_view(call, run)
+    return s.ResumedView(run=run, status=now.status, branch=now.branch, recovered=recovered, questions=questions)
+
+
+async def _recovered(call: Call, run: RunId) -> tuple[s.RepairView, ...]:
+    """Repair the run; what interrupted it is left to the resume itself."""
+    remedies = (await call.engine.diagnose(run, blobs=False)).remedies
+    if not remedies or isinstance(remedies[0].remedy, HandOver):
+        return ()
+    repairs = [each for each in await s.repaired(call.engine, run) if each.done]
+    for each in repairs:
+        branch = f" Created branch {each.new_branch}." if each.new_branch is not None else ""
+        log.info("Applied recovery: %s %s.%s", each.code, one_line(each.reason).rstrip("."), branch)
+    return tuple(repairs)
+
+
+@operation("POST", "/runs/{run}/retry", "runs:retry", body=r.RetryBody, body_required=False, **_VERB)
+async def retry_run(call: Call) -> s.ControlView:
+    """Execute a node again and continue from there."""
+    body: r.RetryBody = call.body
+    feedback = None if body.feedback is UNSET else value_of(body.feedback, "feedback")
+    handle = await call.engine.retry(
+        await run_of(call),
+        body.node or None,
+        feedback=feedback,
+        by=call.by,
+        reason=body.reason,
+        children=body.children,
+    )
+    return await _view_of(call, handle)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/jump",
+    "runs:jump",
+    body=r.JumpBody,
+    example={"to": "fetch", "reason": "the feed has moved"},
+    **_BRANCHING,
+)
+async def jump_run(call: Call) -> s.ControlView:
+    """Go back to an event, a node or a question, and continue from there as a new branch."""
+    body: r.JumpBody = call.body
+    changed: dict[str, Any] = {}
+    if body.inputs is not UNSET:
+        changed["inputs"] = {name: value_of(raw, f"inputs.{name}") for name, raw in body.inputs.items()}
+    if body.output is not UNSET:
+        changed["output"] = value_of(body.output, "output")
+    handle = await call.engine.jump(
+        await run_of(call), body.to, by=call.by, reason=body.reason, children=body.children, **changed
+    )
+    return await _view_of(call, handle)
+
+
+@operation("POST", "/runs/{run}/rewind", "runs:rewind", body=r.RewindBody, body_required=False, **_BRANCHING)
+async def rewind_run(call: Call) -> s.ControlView:
+    """Go back over the last completed nodes and execute them again, as a new branch."""
+    body: r.RewindBody = call.body
+    handle = await call.engine.rewind(
+        await run_of(call), body.nodes, by=call.by, reason=body.reason, children=body.children
+    )
+    return await _view_of(call, handle)
+
+
+@operation("POST", "/runs/{run}/activate", "runs:activate", body=r.ActivateBody, example={"branch": 0}, **_BRANCHING)
+async def activate_branch(call: Call) -> s.ControlView:
+    """Continue from the end of an older branch, as a new one."""
+    body: r.ActivateBody = call.body
+    handle = await call.engine.activate(
+        await run_of(call), body.branch, by=call.by, reason=body.reason, children=body.children
+    )
+    return await _view_of(call, handle)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/fork",
+    "runs:fork",
+    body=r.ForkBody,
+    body_required=False,
+    **{**_BRANCHING, "statuses": (201,)},
+)
+async def fork_run(call: Call) -> s.ControlView:
+    """Create a run that has the history of this one up to a place, and continues by itself."""
+    body: r.ForkBody = call.body
+    handle = await call.engine.fork(
+        await run_of(call), given(body.at), id=body.id or None, title=body.title, by=call.by
+    )
+    return await _view_of(call, handle)
+
+
+@operation("GET", "/runs/{run}/doctor", "runs:read", tag="repair", answers=s.ExaminationView, refuses=(404,))
+async def examine_run(call: Call) -> s.ExaminationView:
+    """Diagnose a run, and show what a repair would do. Nothing is changed."""
+    return await s.examined(call.engine, await run_of(call), fix=False)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/doctor",
+    "runs:repair",
+    tag="repair",
+    body=r.DoctorBody,
+    body_required=False,
+    answers=s.ExaminationView,
+    refuses=(404, 409),
+)
+async def repair_run(call: Call) -> s.ExaminationView:
+    """Diagnose a run and, with `fix`, repair it."""
+    return await s.examined(call.engine, await run_of(call), fix=call.body.fix)

@@ -1,0 +1,66 @@
+"""Questions to people: the inbox, and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from outlast.errors import InvalidInput
+from outlast.history.ids import RunId
+from outlast.http import requests as r
+from outlast.http import shapes as s
+from outlast.http.api.runs import run_of
+from outlast.http.cursors import after_of, cursor_of
+from outlast.http.operations import Call, operation
+from outlast.http.starting import value_of
+
+_ANSWER: dict[str, Any] = {"tag": "people", "answers": s.AnswerView, "refuses": (404, 409)}
+
+
+@operation("GET", "/inbox", "runs:read", tag="people", query=r.Inbox, answers=s.InboxView)
+async def list_questions(call: Call) -> s.InboxView:
+    """List the open questions of all runs."""
+    query: r.Inbox = call.query
+    after = after_of("inbox", query.cursor)
+    found, next = await call.state.store.waits(kind="interaction", after=after, limit=query.limit)
+    return s.InboxView(questions=tuple(map(s.inbox_item, found)), next=cursor_of("inbox", next) or None)
+
+
+@operation(
+    "POST",
+    "/runs/{run}/answer",
+    "runs:answer",
+    body=r.AnswerBody,
+    example={"interaction": "approve", "value": True},
+    **_ANSWER,
+)
+async def answer_question(call: Call) -> s.AnswerView:
+    """Answer an open question of a run; the answer must fit its schema."""
+    body: r.AnswerBody = call.body
+    return await answered(call, await run_of(call), value_of(body.value, "value"), body.interaction)
+
+
+@operation("POST", "/runs/{run}/approve", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
+async def approve_run(call: Call) -> s.AnswerView:
+    """Answer an approval with yes."""
+    return await decided(call, is_approved=True)
+
+
+@operation("POST", "/runs/{run}/reject", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
+async def reject_run(call: Call) -> s.AnswerView:
+    """Answer an approval with no."""
+    return await decided(call, is_approved=False)
+
+
+async def decided(call: Call, *, is_approved: bool) -> s.AnswerView:
+    return await answered(call, await run_of(call), is_approved, call.body.interaction)
+
+
+async def answered(call: Call, run: RunId, value: Any, interaction: str) -> s.AnswerView:
+    asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
+    try:
+        asking = await call.engine.answer(asking, value, interaction=wait.id, by=call.by)
+    except UnicodeError as error:
+        raise InvalidInput(f"value: {error}") from None
+    return s.AnswerView(run=asking, interaction=wait.id, answer=msgspec.Raw(msgspec.json.encode(value)))

@@ -1,0 +1,129 @@
+"""Workers, the sweeper, tokens, sessions, and the document of this API."""
+
+from __future__ import annotations
+
+from msgspec import UNSET
+from starlette.responses import Response
+
+from outlast.http import requests as r
+from outlast.http import shapes as s
+from outlast.http.auth import COOKIE, SESSION_S
+from outlast.http.openapi import document
+from outlast.http.operations import OPERATIONS, Call, Reply, must_be_same_origin, operation
+from outlast.http.permissions import GRANTED
+
+
+@operation("GET", "/workers", "workers:read", tag="service", answers=s.WorkerListView)
+async def list_workers(call: Call) -> s.WorkerListView:
+    """List the workers of the store and the runs they hold."""
+    return s.WorkerListView(workers=tuple(map(s.worker_view, await call.engine.workers())))
+
+
+@operation(
+    "POST",
+    "/sweep",
+    "sweeper:run",
+    tag="service",
+    body=r.SweepBody,
+    body_required=False,
+    answers=s.SweepReportView,
+    example={"dry_run": True},
+)
+async def sweep(call: Call) -> s.SweepReportView:
+    """Find runs that should continue and that nobody advances, and hand them to the next worker."""
+    body: r.SweepBody = call.body
+    report = await call.engine.sweep(dry_run=body.dry_run, stale_after=body.stale_after)
+    return s.sweep_view(report, dry_run=body.dry_run)
+
+
+# --- tokens
+
+
+@operation("GET", "/tokens", "tokens:manage", tag="tokens", answers=s.TokenListView)
+async def list_tokens(call: Call) -> s.TokenListView:
+    """List all tokens, without their secrets."""
+    return s.TokenListView(tokens=tuple(map(s.token_view, await call.state.auth.list("token"))))
+
+
+@operation(
+    "POST",
+    "/tokens",
+    "tokens:manage",
+    tag="tokens",
+    body=r.TokenBody,
+    answers=s.NewTokenView,
+    statuses=(201,),
+    example={"name": "deploy", "role": "operator", "expires_in": 2592000},
+)
+async def create_token(call: Call) -> s.NewTokenView:
+    """Create a token. Its secret is in this answer and nowhere else."""
+    body: r.TokenBody = call.body
+    expires = None if body.expires_in is UNSET else body.expires_in
+    secret, made = await call.state.auth.create("token", body.name, body.role, expires_s=expires, by=call.by)
+    return s.NewTokenView(token=s.token_view(made), secret=secret)
+
+
+@operation("DELETE", "/tokens/{id}", "tokens:manage", tag="tokens", statuses=(204,), refuses=(404,))
+async def revoke_token(call: Call) -> None:
+    """Revoke a token. It ends on every server within seconds."""
+    await call.state.auth.revoke("token", call.path["id"])
+
+
+# --- sessions
+
+
+@operation("GET", "/session", "workflows:read", tag="session", answers=s.SessionView)
+async def get_session(call: Call) -> s.SessionView:
+    """Get who sends this request, and what they may do."""
+    who = call.principal
+    return s.SessionView(
+        by=who.by,
+        role=who.role,
+        kind=who.kind,
+        permissions=tuple(sorted(GRANTED[who.role])),
+        expires=s.time_of(who.expires),
+    )
+
+
+@operation(
+    "POST",
+    "/session",
+    None,
+    tag="session",
+    body=r.SignInBody,
+    answers=s.SessionView,
+    statuses=(201,),
+    refuses=(401, 403),
+    example={"code": "oli_0123456789abcdef_…"},
+)
+async def sign_in(call: Call) -> Reply:
+    """Sign in with a one-time code: it is spent by this, and the answer sets the session cookie."""
+    must_be_same_origin(call.request, is_required=False)
+    text, made = await call.state.auth.sign_in(call.body.code)
+    secure = "; Secure" if call.request.url.scheme == "https" else ""
+    path = call.request.scope.get("root_path") or "/"
+    cookie = f"{COOKIE}={text}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={int(SESSION_S)}{secure}"
+    view = s.SessionView(
+        by=made.name,
+        role=made.role,
+        kind="session",
+        permissions=tuple(sorted(GRANTED[made.role])),
+        expires=s.time_of(made.expires),
+    )
+    return Reply(view, 201, {"Set-Cookie": cookie})
+
+
+@operation("DELETE", "/session", "workflows:read", tag="session", statuses=(204,))
+async def sign_out(call: Call) -> Reply:
+    """Sign out: the session ends."""
+    if call.principal.kind == "session":
+        await call.state.auth.revoke("session", call.principal.id)
+    path = call.request.scope.get("root_path") or "/"
+    return Reply(None, 204, {"Set-Cookie": f"{COOKIE}=; HttpOnly; SameSite=Strict; Path={path}; Max-Age=0"})
+
+
+@operation("GET", "/openapi.json", None, tag="service", answers=dict, id="get_openapi")
+async def get_openapi(call: Call) -> Response:
+    """Get the OpenAPI document of this server."""
+    root = call.request.scope.get("root_path", "")
+    return Response(document(OPERATIONS, server=root or "/"), media_type="application/json")

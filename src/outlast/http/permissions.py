@@ -1,0 +1,36 @@
+"""Roles and what each may do. Every verb has a permission of its own."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+Role: TypeAlias = Literal["viewer", "operator", "admin"]
+Permission: TypeAlias = Literal[
+    "workflows:read",
+    "runs:read",
+    "workers:read",
+    "metrics:read",
+    "runs:start",
+    "runs:answer",
+    "runs:pause",
+    "runs:resume",
+    "runs:cancel",
+    "runs:retry",
+    "runs:jump",
+    "runs:rewind",
+    "runs:fork",
+    "runs:activate",
+    "runs:repair",
+    "sweeper:run",
+    "tokens:manage",
+]
+ROLES: tuple[Role, ...] = get_args(Role)
+PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
+
+VIEWER: frozenset[Permission] = frozenset(("workflows:read", "runs:read", "workers:read", "metrics:read"))
+OPERATOR: frozenset[Permission] = VIEWER | {each for each in PERMISSIONS if each.startswith("runs:")}
+GRANTED: dict[Role, frozenset[Permission]] = {
+    "viewer": VIEWER,
+    "operator": OPERATOR,
+    "admin": frozenset(PERMISSIONS),
+}

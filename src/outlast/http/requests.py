@@ -1,0 +1,177 @@
+"""What requests hold: queries and bodies. Fields that are not listed are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
+
+from outlast.http.permissions import Role
+from outlast.lifecycle.status import RunStatus
+
+Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1000, description="How many items a page has.")]
+Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
+RunText: TypeAlias = Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199})?$", max_length=200)]
+Number: TypeAlias = Annotated[int, Meta(ge=0, le=9_223_372_036_854_775_807)]
+Cursor: TypeAlias = Annotated[str, Meta(max_length=4000, description="`next` of the page before.")]
+Value: TypeAlias = Annotated[Raw, Meta(description="Any JSON value.")]
+NULL = Raw(b"null")
+NOTHING = Raw(b"{}")
+
+
+class Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of all queries."""
+
+
+class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of all bodies."""
+
+
+class ListRuns(Query, frozen=True, kw_only=True):
+    status: Annotated[tuple[RunStatus, ...], Meta(description="One or more statuses; may be given several times.")] = ()
+    workflow: Text = ""
+    tag: Annotated[tuple[Text, ...], Meta(description="Tags that a run must have; may be given several times.")] = ()
+    parent: Text = ""
+    text: Annotated[str, Meta(max_length=1000, description="Text in id, workflow, title, tags or reason.")] = ""
+    since: Annotated[Number, Meta(description="Created at or after this time, in microseconds.")] | UnsetType = UNSET
+    until: Annotated[Number, Meta(description="Created before this time, in microseconds.")] | UnsetType = UNSET
+    limit: Limit = 50
+    cursor: Cursor = ""
+
+
+class ListEvents(Query, frozen=True, kw_only=True):
+    after: Annotated[Number, Meta(description="Only events with a greater number.")] = 0
+    limit: Limit = 200
+    branch: Annotated[Number, Meta(description="The lineage of this branch instead of the current.")] | UnsetType = (
+        UNSET
+    )
+    everything: Annotated[bool, Meta(description="All branches, in the order of the log.")] = False
+    node: Annotated[Text, Meta(description="Only events of this node.")] = ""
+
+
+class OfBranch(Query, frozen=True, kw_only=True):
+    branch: Annotated[Number, Meta(description="The branch; the current one by default.")] | UnsetType = UNSET
+
+
+class Explain(OfBranch, frozen=True, kw_only=True):
+    full: Annotated[bool, Meta(description="Leave nothing out.")] = False
+
+
+class ListLogs(Query, frozen=True, kw_only=True):
+    after: Annotated[Number, Meta(description="Only lines with a greater number.")] = 0
+    limit: Limit = 200
+    node: Text = ""
+    attempt: Number | UnsetType = UNSET
+
+
+class Output(Query, frozen=True, kw_only=True):
+    node: Annotated[Text, Meta(description="The node; without it, the result of the run.")] = ""
+
+
+class Compare(Query, frozen=True, kw_only=True):
+    other: Annotated[RunText, Meta(description="The other run; the same one by default.")] = ""
+    branch: Number | UnsetType = UNSET
+    other_branch: Number | UnsetType = UNSET
+
+
+class Inbox(Query, frozen=True, kw_only=True):
+    limit: Limit = 50
+    cursor: Cursor = ""
+
+
+class StartBody(Body, frozen=True, kw_only=True):
+    workflow: Annotated[str, Meta(min_length=1, max_length=1000)]
+    params: Annotated[Raw, Meta(description="The parameters.", extra_json_schema={"type": "object"})] = field(
+        default_factory=lambda: NOTHING
+    )
+    id: Annotated[RunText, Meta(description="The id of the run; the same id is the same start.")] = ""
+    title: Text = ""
+    tags: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1000)], ...], Meta(max_length=100)] = ()
+    start: Annotated[bool, Meta(description="False creates the run paused: `start` begins it.")] = True
+    wait: Annotated[float, Meta(ge=0, le=60, description="Seconds to wait for the result.")] = 0.0
+
+
+class BatchItem(StartBody, frozen=True, kw_only=True):
+    key: Annotated[str, Meta(max_length=200, description="The Idempotency-Key of this item.")] = ""
+
+
+class BatchBody(Body, frozen=True, kw_only=True):
+    items: Annotated[tuple[BatchItem, ...], Meta(min_length=1, max_length=1000)]
+
+
+class DoctorBody(Body, frozen=True, kw_only=True):
+    fix: Annotated[bool, Meta(description="Repair what can be repaired; false is a dry run.")] = False
+
+
+class AnswerBody(Body, frozen=True, kw_only=True):
+    value: Value
+    interaction: Annotated[Text, Meta(description="The question; needed if the run asks several.")] = ""
+
+
+class DecisionBody(Body, frozen=True, kw_only=True):
+    interaction: Annotated[Text, Meta(description="The question; needed if the run asks several.")] = ""
+
+
+class ReasonBody(Body, frozen=True, kw_only=True):
+    reason: Text = ""
+
+
+class CancelBody(ReasonBody, frozen=True, kw_only=True):
+    force: Annotated[bool, Meta(description="End the run without or amid its clean-up.")] = False
+
+
+class ResumeBody(Body, frozen=True, kw_only=True):
+    force: Annotated[bool, Meta(description="Also if nodes completed after the failure.")] = False
+
+
+Children: TypeAlias = Literal["cancel", "keep"]
+
+
+class LeavingBody(ReasonBody, frozen=True, kw_only=True):
+    children: Annotated[Children, Meta(description="Children that the new branch leaves: cancel or keep them.")] = (
+        "cancel"
+    )
+
+
+class RetryBody(LeavingBody, frozen=True, kw_only=True):
+    node: Annotated[Text, Meta(description="The node; the one that failed by default.")] = ""
+    feedback: Value | UnsetType = UNSET
+
+
+class JumpBody(LeavingBody, frozen=True, kw_only=True):
+    to: Annotated[int | str, Meta(description="An event by its number, a node or a question by its name, or `start`.")]
+    inputs: Annotated[dict[str, Raw], Meta(description="Other inputs for the node.")] | UnsetType = UNSET
+    output: Annotated[Raw, Meta(description="What the node is to have returned.")] | UnsetType = UNSET
+
+
+class RewindBody(LeavingBody, frozen=True, kw_only=True):
+    nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+
+
+class ForkBody(Body, frozen=True, kw_only=True):
+    at: Annotated[
+        int | str | UnsetType, Meta(description="An event, a node or a question; the last one by default.")
+    ] = UNSET
+    id: RunText = ""
+    title: Text = ""
+
+
+class ActivateBody(LeavingBody, frozen=True, kw_only=True):
+    branch: Number
+
+
+class SweepBody(Body, frozen=True, kw_only=True):
+    dry_run: bool = False
+    stale_after: Annotated[float, Meta(ge=0, le=31_536_000, description="Seconds.")] = 600.0
+
+
+class TokenBody(Body, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}$")]
+    role: Role
+    expires_in: Annotated[float, Meta(ge=1, le=315_360_000, description="Seconds; never by default.")] | UnsetType = (
+        UNSET
+    )
+
+
+class SignInBody(Body, frozen=True, kw_only=True):
+    code: Annotated[str, Meta(max_length=200)]

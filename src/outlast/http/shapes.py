@@ -1,0 +1,350 @@
+"""What the API answers with: the views, and records that only the server has. Only this module imports the views."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import asdict
+
+from outlast.client import Engine
+from outlast.errors import OutlastError
+from outlast.functions.decorators import Workflow
+from outlast.history.events import NULL
+from outlast.history.ids import RunId
+from outlast.http.auth import Credential
+from outlast.http.permissions import Role
+from outlast.lifecycle.explanation import Explanation
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import plain_numbers
+from outlast.store import Due, Page, Store
+from outlast.values.arguments import Arguments
+from outlast.values.schemas import schema_of
+from outlast.views import build
+from outlast.views.actions import actions_of, planned_repair
+from outlast.views.actions import repair as repaired
+from outlast.views.build import (
+    branch_view,
+    comparison_view,
+    error_view,
+    event_view,
+    line_view,
+    sweep_view,
+    verification_view,
+    version_view,
+    wait_view,
+    worker_view,
+)
+from outlast.views.files import files_of
+from outlast.views.run_view import NO_WORK, tally_of
+from outlast.views.types import (
+    AnswerView,
+    BranchTreeView,
+    ComparisonView,
+    ErrorView,
+    EventView,
+    ExaminationView,
+    LogLineView,
+    NodeView,
+    PlannedEventView,
+    QuestionView,
+    RepairView,
+    RunDetailView,
+    RunListView,
+    RunView,
+    SweepReportView,
+    Time,
+    Value,
+    VerificationView,
+    VersionListView,
+    View,
+    WorkerListView,
+)
+
+__all__ = [
+    "AnswerView",
+    "BranchTreeView",
+    "ComparisonView",
+    "ErrorView",
+    "EventView",
+    "ExaminationView",
+    "Explanation",
+    "LogLineView",
+    "NodeView",
+    "PlannedEventView",
+    "QuestionView",
+    "RepairView",
+    "RunDetailView",
+    "RunListView",
+    "RunView",
+    "SweepReportView",
+    "Value",
+    "VerificationView",
+    "VersionListView",
+    "WorkerListView",
+    "branch_view",
+    "comparison_view",
+    "error_view",
+    "event_view",
+    "line_view",
+    "plain_numbers",
+    "planned_repair",
+    "repaired",
+    "sweep_view",
+    "tally_of",
+    "verification_view",
+    "version_view",
+    "worker_view",
+]
+
+AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
+
+
+class ParameterView(View, frozen=True, kw_only=True):
+    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted."""
+
+    name: str
+    required: bool
+    schema: Value
+
+
+class WorkflowView(View, frozen=True, kw_only=True):
+    """A workflow that this server can start."""
+
+    workflow: str
+    version: str
+    entry: str
+    doc: str
+    parameters: tuple[ParameterView, ...]
+
+
+class WorkflowListView(View, frozen=True, kw_only=True):
+    """The workflows that this server can start, by name."""
+
+    workflows: tuple[WorkflowView, ...]
+
+
+class StartedView(View, frozen=True, kw_only=True):
+    """A run that was started. `created` is false if an earlier request with the same key or id started it. `result` and
+    `error` are set if the request waited and the run ended."""
+
+    run: str
+    workflow: str
+    status: RunStatus
+    created: bool
+    result: Value
+    error: ErrorView | None
+
+
+class BatchItemView(View, frozen=True, kw_only=True):
+    """What became of one start of a batch: the run, or why it was refused."""
+
+    started: StartedView | None
+    status: int
+    code: str | None
+    detail: str | None
+
+
+class BatchView(View, frozen=True, kw_only=True):
+    """The results of a batch, in the order of its items."""
+
+    items: tuple[BatchItemView, ...]
+
+
+class EventListView(View, frozen=True, kw_only=True):
+    """Events in order. `next` is the `after` of the next page, null at the end of the log."""
+
+    events: tuple[EventView, ...]
+    next: int | None
+
+
+class IntervalView(View, frozen=True, kw_only=True):
+    """Consecutive events of a lineage."""
+
+    first: int
+    last: int
+
+
+class LineageView(View, frozen=True, kw_only=True):
+    """The events that a branch sees."""
+
+    run: str
+    branch: int
+    intervals: tuple[IntervalView, ...]
+
+
+class NodeListView(View, frozen=True, kw_only=True):
+    """The nodes of a run. `retired` counts those that are done and no longer listed."""
+
+    run: str
+    nodes: tuple[NodeView, ...]
+    retired: int
+
+
+class LogListView(View, frozen=True, kw_only=True):
+    """Log lines in order. `next` is the `after` of the next page, null at the end."""
+
+    lines: tuple[LogLineView, ...]
+    next: int | None
+
+
+class ControlView(View, frozen=True, kw_only=True):
+    """A run after a request. `run` differs from the one named if that run continued as another one."""
+
+    run: str
+    status: RunStatus
+    branch: int
+
+
+class ResumedView(ControlView, frozen=True, kw_only=True):
+    """A run after `resume`: its state after recovery, what was recovered, and its open questions."""
+
+    recovered: tuple[RepairView, ...]
+    questions: tuple[QuestionView, ...]
+
+
+class InboxItemView(QuestionView, frozen=True, kw_only=True):
+    """An open question and the run that asks it."""
+
+    run: str
+
+
+class InboxView(View, frozen=True, kw_only=True):
+    """Open questions of all runs. `next` is the cursor of the next page, null at the end."""
+
+    questions: tuple[InboxItemView, ...]
+    next: str | None
+
+
+class TokenView(View, frozen=True, kw_only=True):
+    """A token, without its secret. `used` is when it was last used, to the minute."""
+
+    id: str
+    name: str
+    role: Role
+    created: Time | None
+    expires: Time | None
+    used: Time | None
+    by: str
+
+
+class NewTokenView(View, frozen=True, kw_only=True):
+    """A new token. `secret` is shown this once."""
+
+    token: TokenView
+    secret: str
+
+
+class TokenListView(View, frozen=True, kw_only=True):
+    """Tokens in the order they were created."""
+
+    tokens: tuple[TokenView, ...]
+
+
+class SessionView(View, frozen=True, kw_only=True):
+    """Who sends this request."""
+
+    by: str
+    role: Role
+    kind: str
+    permissions: tuple[str, ...]
+    expires: Time | None
+
+
+# --- made from what the engine returns
+
+
+def time_of(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def token_view(found: Credential) -> TokenView:
+    return TokenView(
+        id=found.id,
+        name=found.name,
+        role=found.role,
+        created=time_of(found.created),
+        expires=time_of(found.expires),
+        used=time_of(found.used),
+        by=found.by,
+    )
+
+
+def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
+    arguments = workflow._arguments
+    parameters = tuple(
+        ParameterView(
+            name=name,
+            required=parameter.default is parameter.empty and parameter.kind not in _STARS,
+            schema=_schema(arguments, name),
+        )
+        for name, parameter in arguments.signature.parameters.items()
+    )
+    return WorkflowView(
+        workflow=workflow.name,
+        version=workflow.version,
+        entry=workflow._spec.entry,
+        doc=(workflow.fn.__doc__ or "").strip(),
+        parameters=parameters,
+    )
+
+
+_STARS = (2, 4)  # inspect.Parameter.VAR_POSITIONAL and VAR_KEYWORD
+
+
+def _schema(arguments: Arguments, name: str) -> Value:
+    try:
+        return schema_of(arguments.codec(name).annotation)
+    except OutlastError:  # a type that has no JSON Schema
+        return NULL
+
+
+async def list_view(store: Store, page: Page, next: str) -> RunListView:
+    runs = []
+    for listed in page.items:
+        holding = await store.holding(listed.summary.run) if listed.summary.status in AT_WORK else None
+        runs.append(build.run_view(listed.summary, scratch=listed.scratch, holding=holding))
+    return RunListView(runs=tuple(runs), next=next or None)
+
+
+async def detail_view(engine: Engine, store: Store, run: RunId) -> RunDetailView:
+    tally = await tally_of(engine, run)
+    summary, holding = await engine.get(run), await store.holding(run)
+    scratch = await engine.diagnostics.scratch(run, summary.created) if summary.status in AT_WORK else b""
+    listed = build.run_view(summary, scratch=scratch, holding=holding)
+    files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state)
+    return build.detail_view(listed, tally, files=files, actions=actions)
+
+
+async def node_list(engine: Engine, run: RunId) -> NodeListView:
+    tally = await tally_of(engine, run)
+    nodes = tuple(
+        build.node_view(name, node, tally.work.get(name, NO_WORK)) for name, node in tally.state.nodes.items()
+    )
+    return NodeListView(run=run, nodes=nodes, retired=tally.retired)
+
+
+def question_view(wait: Wait) -> QuestionView:
+    return QuestionView(**asdict(wait_view(wait)), schema=wait.detail)
+
+
+def inbox_item(due: Due) -> InboxItemView:
+    return InboxItemView(run=due.run, **asdict(wait_view(due.wait)), schema=due.wait.detail)
+
+
+async def examined(engine: Engine, run: RunId, *, fix: bool) -> ExaminationView:
+    """What the doctor finds about a run, and what a repair does, or would do."""
+    before = await engine.diagnose(run)
+    if not fix:
+        planned = [await planned_repair(engine, run, finding) for finding in before.remedies]
+        return build.examination_view(before, planned)
+    repairs: Sequence[RepairView] = await repaired(engine, run) if before.remedies else ()
+    return build.examination_view(before, repairs, await engine.diagnose(run))
+
+
+def branches_of(run: RunId, found: Iterable[Any]) -> BranchTreeView:
+    return BranchTreeView(run=run, branches=tuple(map(branch_view, found)))

@@ -1,0 +1,170 @@
+"""Starting runs over HTTP: parameters from JSON, idempotency keys, starts without starting."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Raw
+
+from outlast.errors import AlreadyExists, InvalidInput, NotFound, OutlastError, StillRunning
+from outlast.functions import registry
+from outlast.functions.decorators import Workflow
+from outlast.history import events as e
+from outlast.history.ids import RunId, derived_run
+from outlast.http.problems import HttpError
+from outlast.http.shapes import StartedView, error_view, plain_numbers, tally_of
+from outlast.lifecycle.status import RunStatus
+from outlast.store import Document
+from outlast.values.codec import fetched
+
+if TYPE_CHECKING:
+    from outlast.http.requests import StartBody
+    from outlast.http.state import ServerState
+
+NOT_STARTED = "created with start=false"
+ENDED = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
+
+
+def known_workflow(name: str) -> Workflow[..., Any]:
+    found = registry.known(name)
+    if found is None:
+        raise NotFound(f"this server does not know a workflow {name[:200]!r}: start it with the module that defines it")
+    return found
+
+
+async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tuple[StartedView, bool]:
+    """Start a run, or find the one that the same request started before; whether it is new. It is carried out to its end
+    even if the client leaves."""
+    if key in state.starting:
+        detail = "another request with this Idempotency-Key is being accepted"
+        raise HttpError("http.in_progress", detail, headers={"Retry-After": "1"})
+    if key:
+        state.starting.add(key)
+    task: asyncio.Task[tuple[StartedView, bool]] = asyncio.create_task(_start(state, body, key, by))
+    state.tasks.add(task)
+
+    def done(_: object) -> None:
+        state.tasks.discard(task)
+        state.starting.discard(key)
+
+    task.add_done_callback(done)
+    return await asyncio.shield(task)
+
+
+async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tuple[StartedView, bool]:
+    engine, workflow = state.engine, known_workflow(body.workflow)
+    args, kwargs = arguments_of(workflow, body.params)
+    if key and body.id:
+        raise InvalidInput("give an id or the header Idempotency-Key, not both: either one makes the start idempotent")
+    given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
+    chosen = workflow.options(title=body.title, tags=body.tags, **given)
+    chosen._start_options["by"] = by
+    if not body.start:
+        chosen._start_options["paused"] = NOT_STARTED
+    run = derived_run("key", workflow.name, key) if key else RunId(body.id)
+    if key:
+        await _keep_key(state, key, workflow.name)
+    is_new = not run or await state.store.head(run) is None
+    try:
+        run = (await engine.start(chosen, *args, **kwargs)).run
+    except AlreadyExists as error:
+        if not key:
+            raise
+        raise HttpError("http.key_reused", str(error), field="header.Idempotency-Key") from None
+    if state.metrics is not None and is_new:
+        state.metrics.starts.labels(workflow.name).inc()
+    return await _started(state, run, workflow.name, created=is_new), is_new
+
+
+async def _keep_key(state: ServerState, key: str, workflow: str) -> None:
+    """A key is for one workflow: the engine compares parameters, this compares the workflow."""
+    name = f"http/keys/{hashlib.sha256(key.encode()).hexdigest()}"
+    body = workflow.encode()
+    if await state.store.put_document(Document(name, hashlib.sha256(body).hexdigest()[:32], body)):
+        return
+    there = await state.store.document(name)
+    if there is not None and there.body != body:
+        detail = f"this Idempotency-Key is already used by a run of workflow {there.body.decode()}"
+        raise HttpError("http.key_reused", detail, field="header.Idempotency-Key")
+
+
+async def _started(state: ServerState, run: RunId, workflow: str, *, created: bool) -> StartedView:
+    status = (await state.engine.get(run)).status
+    return StartedView(run=run, workflow=workflow, status=status, created=created, result=e.NULL, error=None)
+
+
+async def waited(state: ServerState, view: StartedView, seconds: float) -> StartedView:
+    """The same after the run ended, if it does within these seconds."""
+    engine, run = state.engine, RunId(view.run)
+    try:
+        await engine.result(run, timeout=seconds)
+    except StillRunning:
+        pass
+    except Exception as error:  # how the run ended, which its log says better
+        if isinstance(error, OutlastError) and await state.store.head(run) is None:
+            raise
+    last = await engine.diagnostics.continued_as(run)
+    tally = await tally_of(engine, last)
+    outline = tally.state.outline
+    result = plain_numbers(await fetched(outline.output, state.store.blobs))
+    failure = error_view(outline.error, outline.failed_node) if outline.error else None
+    return msgspec.structs.replace(view, run=last, status=tally.state.status, result=result, error=failure)
+
+
+# --- parameters
+
+
+def arguments_of(workflow: Workflow[..., Any], params: Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a workflow from a JSON object; `InvalidInput` names the parameter that does not fit."""
+    if not bytes(params).lstrip().startswith(b"{"):
+        raise HttpError("http.invalid", "Expected `object`", field="body.params")
+    value_of(params, "params")
+    arguments = workflow._arguments
+    arguments.check_arguments(params)
+    given = msgspec.json.decode(params, type=dict[str, Raw])
+    missing = [
+        name
+        for name, parameter in arguments.signature.parameters.items()
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        and name not in given
+    ]
+    if missing:
+        noun = "parameter" if len(missing) == 1 else "parameters"
+        raise InvalidInput(f"{noun} {', '.join(missing)} missing; the signature is {arguments.shown}")
+    return arguments.unpack(params)
+
+
+def value_of(raw: Raw, where: str) -> Any:
+    """A value of a user from JSON, exactly: numbers that a float would change, and keys that stand twice, are refused."""
+
+    def number(text: str) -> float:
+        read = float(text)
+        if read in (float("inf"), float("-inf")) or Decimal(repr(read)) != Decimal(text):
+            raise InvalidInput(
+                f"{where}: {text[:60]} is more exact than a number can be: send it as text, or as "
+                '{"$": "decimal", "v": "…"}'
+            )
+        return read
+
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            twice = next(name for place, (name, _) in enumerate(pairs) if name in dict(pairs[:place]))
+            raise InvalidInput(f"{where}: the key {twice[:80]!r} stands twice in one JSON object")
+        return found
+
+    def refused(text: str) -> Any:
+        raise InvalidInput(f'{where}: {text} is not JSON: send {{"$": "float", "v": "nan"}}, "inf" or "-inf"')
+
+    try:
+        return json.loads(bytes(raw), parse_float=number, object_pairs_hook=distinct, parse_constant=refused)
+    except RecursionError:
+        raise HttpError("http.malformed", "the JSON is nested too deeply") from None
+    except (ValueError, ArithmeticError) as error:
+        raise InvalidInput(f"{where}: {error}") from None
