@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import outlast.http.api  # noqa: F401 - fills the table of operations
 from outlast.client import Engine
 from outlast.errors import OutlastError
-from outlast.http import pages
+from outlast.http import pages, streams
 from outlast.http.auth import Auth
 from outlast.http.guard import Guard, Hosts, RateLimit
 from outlast.http.operations import OPERATIONS, SAFE, routes, sender
@@ -110,6 +110,8 @@ async def ready(state: ServerState, engine: Engine, *, recover: bool = True) -> 
         yield
     finally:
         state.is_ready = False
+        if state.feeds is not None:
+            state.feeds.close()
         if state.tasks:  # starts that were accepted
             await asyncio.wait(state.tasks, timeout=30)
         for task in tasks:
@@ -140,6 +142,7 @@ def build(
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             *_static(),
+            *streams.routes(),
             *more,
         ],
         exception_handlers={404: _not_found, 405: _not_allowed, Exception: _failed},

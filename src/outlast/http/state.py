@@ -15,6 +15,7 @@ from outlast.store import Store
 
 if TYPE_CHECKING:
     from outlast.http.metrics import Metrics
+    from outlast.http.streams.feed import Feeds
 
 STORE_TIMEOUT_S = 2.0
 """How long /readyz waits for the store."""
@@ -37,6 +38,8 @@ class ServerState:
         """Idempotency keys whose start is in progress in this process."""
         self.tasks: set[asyncio.Task[object]] = set()
         self.metrics: Metrics | None = None
+        self.feeds: Feeds | None = None
+        """What streams follow, once one is open."""
         self._engine: Engine | None = None
 
     def attach(self, engine: Engine) -> None:
