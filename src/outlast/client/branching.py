@@ -83,7 +83,7 @@ class Branching(Verbs):
     ) -> RunHandle[Any]:
         (by, reason), head = branch_plans.signed(by, reason), await self._reader.head(run)
         if branch == head.branch:
-            raise NotAllowed(f"branch {branch} of run {run} is the current one")
+            raise NotAllowed(f"cannot activate branch {branch} of run {run}: it is the current branch already")
         following = (await branches_of(self._store, head)).get(branch + 1)
         if branch < 0 or following is None:
             raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")

@@ -304,7 +304,7 @@ def _ends(events: Sequence[e.AnyEvent]) -> tuple[tuple[str, ...], tuple[str, ...
             case _:
                 pass
     if len(set(closes)) != len(closes):
-        raise InvalidInput("one delivery cannot end the same wait twice")
+        raise InvalidInput("two events of one append end the same wait: append one of them")
     return (*needs, *closes), tuple(closes)
 
 

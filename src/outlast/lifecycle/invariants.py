@@ -83,7 +83,11 @@ def _decoded(records: Sequence[Record]) -> tuple[list[Entry], list[Violation]]:
             continue
         if len(stored) != record.count:
             found.append(
-                Violation(record.first, "V1", f"the record claims {record.count} events and holds {len(stored)}")
+                Violation(
+                    record.first,
+                    "V1",
+                    f"the stored record says that it has {record.count} events, but it has {len(stored)}",
+                )
             )
         log += stored
     return log, found
@@ -122,7 +126,9 @@ def branch_violations(event: e.BranchOpened, seq: int, branches: dict[int, Branc
         return [*wrong, f"branch {event.branch} is cut at event {event.cutoff}, which is not before it"]
     parent = holder(branches.values(), event.cutoff)
     if event.parent != parent.id:
-        wrong.append(f"the parent of branch {event.branch} is {event.parent}, event {event.cutoff} is on {parent.id}")
+        wrong.append(
+            f"branch {event.branch} names branch {event.parent} as its parent, but its cutoff, event {event.cutoff}, is on branch {parent.id}"
+        )
     if event.parent_first != parent.first:
         wrong.append(f"branch {parent.id} opened at {parent.first}, branch {event.branch} has {event.parent_first}")
     return wrong

@@ -79,7 +79,7 @@ def _stores(source: Any) -> Iterable[tuple[Store, str, bool]]:
         return
     if isinstance(source, str | Path) and (str(source).endswith(STORES) or "://" in str(source)):
         if file_at(source) is None:
-            raise InvalidInput(f"{source} is a new, empty store: pass an open store, or a file")
+            raise InvalidInput(f"{source} has no runs when it is opened: pass the store of an open engine, or a file")
         yield open_store(source, readonly=True), f" in {source}", True
         return
     for path in files_at(source):

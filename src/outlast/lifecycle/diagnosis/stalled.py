@@ -160,7 +160,7 @@ def _actions(evidence: Evidence) -> tuple[str, ...]:
     if held is None or held.error.kind == WORKER_RESTARTED:
         return (
             f"outlast resume {run} continues it in this terminal",
-            "outlast doctor --fix takes it over and leaves it to the next worker"
+            "outlast doctor --fix claims the run and releases it to the next worker"
             if held is None
             else 'outlast doctor --fix takes it over and holds it, because its workflow has on_restart="hold"',
         )

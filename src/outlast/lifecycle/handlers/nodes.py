@@ -55,7 +55,7 @@ def _node_scheduled_again(state: State, event: e.NodeScheduled, node: NodeState,
     if event.cause not in _CAUSES_BY_STATUS[node.status]:
         raise Illegal(
             "V9",
-            f"node {event.node} is {node.status.name.lower()} and cannot be scheduled again with cause {event.cause}",
+            f"node {event.node} is {node.status.name.lower()}: an event may not schedule it with cause {event.cause}",
             seq=seq,
         )
     if event.attempt != node.attempt + 1:

@@ -119,7 +119,7 @@ def _end(state: State, status: RunStatus, event: e.AnyEvent, seq: int) -> None:
     outline = state.outline
     if outline.open_nodes:
         raise Illegal(
-            "V5", f"the run ends while {outline.open_nodes} nodes are open; their outcomes must come first", seq=seq
+            "V5", f"the run cannot end while {outline.open_nodes} of its nodes have no outcome in the log", seq=seq
         )
     if outline.cleanup is not None and status is not RunStatus.CANCELLED:
         raise Illegal("V5", "a run whose clean-up has started can only end as cancelled", seq=seq)

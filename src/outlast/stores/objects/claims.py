@@ -245,7 +245,7 @@ def _decoded_lease(body: bytes) -> WorkerLease:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Damaged(f"the object of a worker cannot be decoded: {error}") from error
+        raise Damaged(f"the registration of a worker in the bucket cannot be decoded: {error}") from error
 
 
 def _holding(run: RunId, plain: str, lease: WorkerLease | None, now: int) -> Holding:
