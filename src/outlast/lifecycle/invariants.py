@@ -127,7 +127,8 @@ def branch_violations(event: e.BranchOpened, seq: int, branches: dict[int, Branc
     parent = holder(branches.values(), event.cutoff)
     if event.parent != parent.id:
         wrong.append(
-            f"branch {event.branch} names branch {event.parent} as its parent, but its cutoff, event {event.cutoff}, is on branch {parent.id}"
+            f"branch {event.branch} names branch {event.parent} as its parent, but its cutoff, event {event.cutoff}, is on "
+            f"branch {parent.id}"
         )
     if event.parent_first != parent.first:
         wrong.append(f"branch {parent.id} opened at {parent.first}, branch {event.branch} has {event.parent_first}")
