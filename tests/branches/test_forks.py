@@ -78,7 +78,7 @@ def forked_everywhere(story: Story, folder: Path, step: int = 1) -> int:
                     try:
                         handle = await client.fork(RUN, seq, id=f"fork-{seq}")
                     except NotAllowed as refusal:
-                        assert "where run run-1 was over" in str(refusal)  # noqa: PT017
+                        assert "is over at event" in str(refusal)  # noqa: PT017
                         assert seq >= len(log) - 1
                         continue
                     forks[handle.run] = seq
@@ -197,7 +197,7 @@ async def test_an_event_on_a_branch_that_was_left_is_a_place_to_fork_from(stage:
         try:
             fork = await engine.fork(handle.run, seq)
         except NotAllowed as refusal:
-            assert "was over" in str(refusal)  # noqa: PT017
+            assert "is over at event" in str(refusal)  # noqa: PT017
             continue
         await fork.result()
         outputs = {

@@ -87,7 +87,7 @@ async def beside() -> list[str]:
 
 
 @ol.workflow
-async def asking() -> list[Any]:
+async def asking_on_a_branch() -> list[Any]:
     first = await work("a")
     number = await ol.ask("How many?", int)
     return [first, number, await work("b")]
@@ -182,10 +182,10 @@ async def test_every_event_of_a_run_is_a_place_to_go_back_to(stage: Any, witness
 )
 async def test_a_jump_to_nonsense_is_refused_and_changes_nothing(stage: Any, place: Any, witness: Any) -> None:
     engine = await stage.engine()
-    stage.know({"chain": chain, "asking": asking})
+    stage.know({"chain": chain, "asking_on_a_branch": asking_on_a_branch})
     over = await engine.start(chain)
     await over.result()
-    live = await engine.start(asking)
+    live = await engine.start(asking_on_a_branch)
     await stage.until(engine, live.run, e.InteractionRequested)
     for handle in (over, live):
         version = (await engine._reader.head(handle.run)).version
@@ -226,8 +226,8 @@ async def test_hostile_numbers_are_refused(stage: Any) -> None:
 
 async def test_a_question_is_asked_again_and_an_answer_to_the_dead_branch_is_refused(stage: Any, witness: Any) -> None:
     engine = await stage.engine()
-    stage.know({"asking": asking})
-    handle = await engine.start(asking)
+    stage.know({"asking_on_a_branch": asking_on_a_branch})
+    handle = await engine.start(asking_on_a_branch)
     asked = await stage.until(engine, handle.run, e.InteractionRequested)
     seen = witness(engine, handle.run)
     await seen.look()
@@ -256,8 +256,8 @@ async def test_a_question_is_asked_again_and_an_answer_to_the_dead_branch_is_ref
 
 async def test_an_open_question_of_a_reactivated_branch_keeps_its_id(stage: Any, witness: Any) -> None:
     engine = await stage.engine()
-    stage.know({"asking": asking})
-    handle = await engine.start(asking)
+    stage.know({"asking_on_a_branch": asking_on_a_branch})
+    handle = await engine.start(asking_on_a_branch)
     asked = await stage.until(engine, handle.run, e.InteractionRequested)
     await engine.jump(handle.run, "work")
     await stage.until(engine, handle.run, e.InteractionRequested, after=asked.seq)
@@ -394,12 +394,12 @@ async def test_an_edit_that_does_not_fit_the_node_is_refused_and_nothing_is_appe
     stage: Any, edit: str, is_live: bool
 ) -> None:
     @ol.workflow
-    async def asking(is_live: bool) -> list[str]:
+    async def asking_on_a_branch(is_live: bool) -> list[str]:
         results = [await work("a"), await work("b")]
         return [*results, str(await ol.ask("More?"))] if is_live else results
 
     engine = await stage.engine()
-    handle = await engine.start(asking, is_live)
+    handle = await engine.start(asking_on_a_branch, is_live)
     if is_live:
         await stage.until(engine, handle.run, e.InteractionRequested)
     else:

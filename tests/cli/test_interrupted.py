@@ -153,7 +153,7 @@ def test_an_unrepeatable_node_holds_its_run_until_a_person_says_so_again(project
     ran = project("resume", "d")
     assert ran.returncode == 5
     assert "run d is held in node once_only: a person must decide" in ran.stderr
-    assert "outlast resume d; or end it: outlast cancel d" in ran.stderr
+    assert "outlast resume d; or cancel it: outlast cancel d" in ran.stderr
     assert json.loads(project("show", "d", "-o", "json").stdout)["held"] is True
     (project.folder / "open").touch()
     assert project("resume", "d").stdout == "once\n"

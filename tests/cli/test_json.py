@@ -54,6 +54,8 @@ WRITING = {
     "sweeper": ("sweep_report", ["sweeper", "--once"]),
     "db backup": ("backup", ["db", "backup", "copy.db"]),
     "copy": ("copy", ["copy", "{digest}", "--to", "other.db"]),
+    "token create": ("new_token", ["token", "create", "deploy"]),
+    "token list": ("token_list", ["token", "list"]),
 }
 RUNNING = {
     "run": ("run_result", ["run", "flows:greet", "name=zoe", "--id", "g"]),

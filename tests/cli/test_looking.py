@@ -152,7 +152,7 @@ def test_every_kind_of_run_can_be_shown(shell: Any) -> None:
     for workflow, told in (
         ("digest", "completed"),
         ("approval", "outlast answer"),
-        ("payout", f"  outlast resume {shell.runs['payout']}  repeats "),
+        ("payout", f"  outlast resume {shell.runs['payout']}"),
         ("order", "signal payment received"),
         ("import", "line 17: not a number"),
         ("report", "completed"),

@@ -153,10 +153,10 @@ def test_pause_from_elsewhere_ends_the_command_that_waits(project: Any) -> None:
         (project.folder / "open").touch()
         _, err = process.communicate(timeout=30)
     assert (process.returncode, "run w is paused (lunch)" in err.decode()) == (7, True)
-    assert "by zoe, lunch" in project("events", "w").stdout
+    assert "by zoe: lunch" in project("events", "w").stdout
     shown = project("show", "w").stdout
     assert "paused, lunch" in shown
-    assert "\nnext\n  outlast resume w\n" in shown
+    assert "\nnext\n  outlast resume w" in shown
     ran = project("pause", "w")
     assert (ran.returncode, ran.stderr) == (2, "outlast: run w is already paused\n")
 

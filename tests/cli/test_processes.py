@@ -59,7 +59,7 @@ async def _long(maker: Any) -> None:
         await writer.append([e.NodeScheduled(node=name) for name in names])
 
 
-@pytest.mark.parametrize("output", ["table", "json", "ids"])
+@pytest.mark.parametrize("output", ["text", "json", "ids"])
 def test_a_reader_that_goes_away_is_no_error(output: str, fill: Any, tmp_path: Path) -> None:
     fill(tmp_path / "long.db", _long)
     command = [*OUTLAST, "events", "long", "-o", output, "--store", str(tmp_path / "long.db")]

@@ -407,7 +407,7 @@ def test_a_blob_that_was_damaged_is_found_by_verify_doctor_and_backup_and_its_no
     name = blob.parent.name + blob.name
     why = "is not there" if how == "removed" else "is damaged"
     verified = ward.shell("verify", run)
-    assert (verified.exit_code, "G4" in verified.stdout, why in verified.stdout) == (1, True, True)
+    assert (verified.exit_code, "G4" in verified.stdout, why in " ".join(verified.stdout.split())) == (1, True, True)
     (found,) = [each for each in ward.diagnose(run) if each.code == "G4"]
     assert (why in found.sentence, ward.names(run, found.events)) == (True, ["NodeCompleted"])
     assert ward.shell("verify", run, "--no-blobs").exit_code == 0

@@ -267,12 +267,12 @@ def test_tokens_are_created_listed_and_revoked_on_the_command_line(tmp_path: Pat
 
     secret = outlast("create", "deploy", "--role", "operator", "--expires", "30").stdout.strip()
     assert secret.startswith("olt_")
-    listed = json.loads(outlast("list", "-o", "json").stdout)
+    listed = json.loads(outlast("list", "-o", "json").stdout)["tokens"]
     assert [(each["name"], each["role"], each["used"]) for each in listed] == [("deploy", "operator", None)]
     assert secret.rpartition("_")[2] not in outlast("list").stdout
     assert outlast("revoke", listed[0]["id"]).returncode == 0
     assert outlast("revoke", listed[0]["id"]).returncode == 2
-    assert json.loads(outlast("list", "-o", "json").stdout) == []
+    assert json.loads(outlast("list", "-o", "json").stdout)["tokens"] == []
     assert outlast("create", "x", "--role", "god").returncode == 2
     assert "/sign-in#oli_" in outlast("link", "--url", "https://outlast.example").stdout
 

@@ -253,7 +253,7 @@ def test_a_draining_worker_lets_nodes_end_and_begins_no_others(local: Fleet) -> 
         local.until(lambda: "at one" in local.notes())
         worker.send_signal(signal.SIGTERM)
         assert worker.stderr is not None
-        assert any("leaving" in line for line in worker.stderr), "it says that it leaves"
+        assert any("stopping" in line for line in worker.stderr), "it says that it leaves"
         local.start("errand", "new", params='{"count": 1}')
         (local.folder / "open").touch()
         assert worker.wait(PATIENCE) == 0
@@ -299,7 +299,7 @@ def test_a_second_signal_leaves_at_once(number: signal.Signals, local: Fleet) ->
         local.until(lambda: "at one" in local.notes())
         worker.send_signal(number)
         assert worker.stderr is not None
-        assert any("leaving" in line for line in worker.stderr), "it says that it leaves"
+        assert any("stopping" in line for line in worker.stderr), "it says that it leaves"
         began = time.monotonic()
         worker.send_signal(number)
         assert worker.wait(PATIENCE) == 128 + number

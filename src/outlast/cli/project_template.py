@@ -31,7 +31,7 @@ async def letters(text: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    print(ol.run(letters, text="workflows that survive crashes"))
+    print(ol.run(letters, text="workflows that cannot be lost"))
 '''
 
 TESTS = '''\

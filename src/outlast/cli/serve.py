@@ -262,7 +262,10 @@ async def _create(settings: Settings, name: str, role: str, days: float | None, 
     async with _auth(settings) as auth:
         text, made = await auth.create("token", name, chosen, expires_s=seconds, by=login_name())
     if form is Form.JSON:
-        write_json({"id": made.id, "name": made.name, "role": made.role, "expires": made.expires, "secret": text})
+        from outlast.http.shapes import token_view
+        from outlast.views.types import NewTokenView
+
+        write_json(NewTokenView(token=token_view(made), secret=text), pretty=True)
     else:
         typer.echo(text)
         notice(f"token {made.id} of role {made.role}; it is shown this once")
@@ -279,8 +282,10 @@ async def _list(settings: Settings, form: Form) -> int:
     async with _auth(settings, readonly=True) as auth:
         found = await auth.list("token")
     if form is Form.JSON:
-        names = ("id", "name", "role", "created", "expires", "used", "by")
-        write_json([{name: getattr(each, name) for name in names} for each in found], pretty=True)
+        from outlast.http.shapes import token_view
+        from outlast.views.types import TokenListView
+
+        write_json(TokenListView(tokens=tuple(map(token_view, found))), pretty=True)
         return SOUND
     for each in found:
         used = f"last used {_day(each.used)}" if each.used else "never used"

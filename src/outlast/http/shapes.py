@@ -56,12 +56,15 @@ from outlast.views.types import (
     RunView,
     SweepReportView,
     Time,
+    TokenView,
     Value,
     VerificationView,
     VersionListView,
     View,
     WorkerListView,
 )
+from outlast.views.types import NewTokenView as NewTokenView
+from outlast.views.types import TokenListView as TokenListView
 
 __all__ = [
     "AnswerView",
@@ -216,31 +219,6 @@ class InboxView(View, frozen=True, kw_only=True):
 
     questions: tuple[InboxItemView, ...]
     next: str | None
-
-
-class TokenView(View, frozen=True, kw_only=True):
-    """A token, without its secret. `used` is when it was last used, to the minute."""
-
-    id: str
-    name: str
-    role: Role
-    created: Time | None
-    expires: Time | None
-    used: Time | None
-    by: str
-
-
-class NewTokenView(View, frozen=True, kw_only=True):
-    """A new token. `secret` is shown this once."""
-
-    token: TokenView
-    secret: str
-
-
-class TokenListView(View, frozen=True, kw_only=True):
-    """Tokens in the order they were created."""
-
-    tokens: tuple[TokenView, ...]
 
 
 class SessionView(View, frozen=True, kw_only=True):

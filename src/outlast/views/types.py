@@ -530,3 +530,31 @@ class SettingsView(View, frozen=True, kw_only=True):
 
     root: str
     settings: dict[str, SettingView]
+
+
+# --- tokens of a server
+
+
+class TokenView(View, frozen=True, kw_only=True):
+    """A token, without its secret. `used` is when it was last used, to the minute."""
+
+    id: str
+    name: str
+    role: Literal["viewer", "operator", "admin"]
+    created: Time | None
+    expires: Time | None
+    used: Time | None
+    by: str
+
+
+class NewTokenView(View, frozen=True, kw_only=True):
+    """A new token. `secret` is shown this once."""
+
+    token: TokenView
+    secret: str
+
+
+class TokenListView(View, frozen=True, kw_only=True):
+    """Tokens in the order they were created."""
+
+    tokens: tuple[TokenView, ...]
