@@ -58,8 +58,8 @@ WRITING = {
     "token list": ("token_list", ["token", "list"]),
 }
 RUNNING = {
-    "run": ("run_result", ["run", "flows:greet", "name=zoe", "--id", "g"]),
-    "run that fails": ("run_result", ["run", "flows:fragile", "--id", "f"]),
+    "run": ("run_result", ["run", "flows.py:greet", "name=zoe", "--id", "g"]),
+    "run that fails": ("run_result", ["run", "flows.py:fragile", "--id", "f"]),
     "resume and wait": ("run_result", ["resume", "f"]),
     "show of a run with values": ("run_detail", ["show", "g"]),
     "logs": ("log_line", ["logs", "f"]),

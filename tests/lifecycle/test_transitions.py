@@ -214,5 +214,5 @@ def test_only_a_recoverable_failure_and_a_pause_are_resumed(place: str) -> None:
 @pytest.mark.parametrize("ending", [fitting(story(), kind) for kind in ENDINGS], ids=lambda event: type(event).__name__)
 def test_no_run_ends_with_a_node_in_flight(ending: e.AnyEvent) -> None:
     state = running(in_flight=True)
-    with pytest.raises(Illegal, match=r"V5.*2 nodes are open"):
+    with pytest.raises(Illegal, match=r"V5.*2 of its nodes have no outcome in the log"):
         apply(state, ending, state.outline.seq + 1, 0)
