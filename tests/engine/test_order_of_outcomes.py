@@ -19,6 +19,7 @@ from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.ledger.ledger import system_clock
 from outlast.ledger.verification import verify
 from outlast.store import Append, Outcome, Store
 from outlast.testing.processes import engine_over
@@ -92,6 +93,11 @@ def answering(store: Store, run: str, refused: list[str], interaction: str = "ap
     return act
 
 
+def stopped_clock() -> Callable[[], int]:
+    now = system_clock()
+    return lambda: now
+
+
 async def replays(store: Store, run: str) -> bool:
     return (await verify(store, RunId(run))).is_sound and (await dry_run(store, RunId(run))).agrees
 
@@ -162,7 +168,7 @@ async def test_after_a_takeover_the_answer_that_stands_before_the_timer_wins(
     workflow = ol.workflow(form)
     refused: list[str] = []
     async with opened(factory) as store:
-        async with engine_over(store) as engine:
+        async with engine_over(store, clock=stopped_clock()) as engine:  # the timer is not due while it is open
             await engine.start(workflow.options(id="one"))
         await asyncio.sleep(2 * SHORT)
         sequenced: Any = Sequenced(store, at, "before", answering(store, "one", refused))
@@ -180,7 +186,7 @@ async def test_after_a_takeover_an_answer_that_comes_after_the_timer_is_refused(
     workflow = ol.workflow(form)
     refused: list[str] = []
     async with opened(factory) as store:
-        async with engine_over(store) as engine:
+        async with engine_over(store, clock=stopped_clock()) as engine:  # the timer is not due while it is open
             await engine.start(workflow.options(id="one"))
         await asyncio.sleep(2 * SHORT)
         sequenced: Any = Sequenced(store, e.TimerFired, "after", answering(store, "one", refused))
