@@ -20,7 +20,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.ledger import system_clock
 from outlast.stores.memory import MemoryStore
-from outlast.testing.processes import _engine
+from outlast.testing.processes import engine_and_worker
 
 CLAIM = 2.0
 GIVE_UP_S = 30.0
@@ -92,7 +92,7 @@ def test_what_blocks_the_loop_is_reported_with_file_and_line(
     workflow: Any, who: str, line: int | None, reports: list[str]
 ) -> None:
     async def scene() -> None:
-        async with _engine(MemoryStore(), 10, 30.0, system_clock, b"") as (client, _):
+        async with engine_and_worker(MemoryStore(), 10, 30.0, system_clock, b"") as (client, _):
             handle = await client.start(workflow.options(id="blocked"))
             assert await handle.result() is True, "it was never reported"
 
@@ -111,7 +111,7 @@ def test_a_worker_whose_loop_is_blocked_for_longer_than_its_claim_keeps_its_runs
 
     async def scene() -> None:
         store = MemoryStore() if kind == "memory" else open_store(address)
-        async with _engine(store, 10, CLAIM, system_clock, b"") as (client, worker):
+        async with engine_and_worker(store, 10, CLAIM, system_clock, b"") as (client, worker):
             until_renewed[:] = [lambda: _is_renewed(worker)]
             handle = await client.start(renewed_meanwhile.options(id="blocked"))
             assert await handle.result() is True, "nobody renewed"
