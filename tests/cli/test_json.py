@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from typer.main import get_command
 
 from outlast.cli.app import app
 from outlast.client.answer_check import check_answer
+from outlast.functions import registry
 from outlast.views.schema import VIEWS, json_schema
 
 FLOWS = Path(__file__).with_name("flows.py")
@@ -86,6 +89,20 @@ def test_a_command_prints_views(what: str, shell: Any) -> None:
     must_be_views(answer.stdout, name)
 
 
+@pytest.fixture
+def _only_flows() -> Iterator[None]:
+    """No workflow of another test of this process is known."""
+    known, module = dict(registry._workflows), sys.modules.pop("flows", None)
+    registry._workflows.clear()
+    yield
+    registry._workflows.clear()
+    registry._workflows.update(known)
+    sys.modules.pop("flows", None)
+    if module is not None:
+        sys.modules["flows"] = module
+
+
+@pytest.mark.usefixtures("_only_flows")
 def test_commands_that_execute_runs_print_views(shell: Any) -> None:
     shutil.copy(FLOWS, shell.folder / "flows.py")
     for name, words in RUNNING.values():
