@@ -285,7 +285,7 @@ async def _race(path: Path | str, plan: Plan) -> None:
     await store.close()
     assert counts["runs completed"] == plan.runs
     _print(plan, race, counts, raced)
-    if race.done["runs taken from the frozen"]:
+    if plan.freezes > 1 and race.done["runs taken from the frozen"]:  # one worker may have been frozen between two runs
         assert race.said["fenced"] > 0, "a worker woke up and was not fenced off"
 
 
