@@ -100,7 +100,8 @@ def _moved_away(stream: TextIO) -> Iterator[TextIO]:
         return
     stream.flush()
     number = os.dup(1)
-    moved = _writer(Outlet(number), stream)
+    outlet = Outlet(number)
+    moved = _writer(outlet, stream)
     os.dup2(2, 1)
     try:
         yield moved
@@ -108,6 +109,7 @@ def _moved_away(stream: TextIO) -> Iterator[TextIO]:
         try:
             moved.flush()
         finally:
+            outlet.drops = True  # closing the stream must not report again what could not be written
             os.dup2(number, 1)
             os.close(number)
 
