@@ -47,6 +47,29 @@ async def test_filters_choose_runs_and_a_cursor_belongs_to_its_filter(serve: Ser
             assert (refused.status_code, refused.json()["field"]) == (422, "query.cursor"), query
 
 
+async def test_status_and_result_agree_while_a_run_ends(serve: Serve) -> None:
+    """A run that ends between two reads of the store must not be shown as completed without its result."""
+    async with serve() as server:
+        run = await server.start("served_asks")
+        await server.until(run, "waiting")
+        read_log = server.engine.events
+
+        async def events(*arguments: Any, **options: Any) -> Any:
+            async for entry in read_log(*arguments, **options):
+                yield entry
+            if not (answered := (await read(run)).status == "completed"):
+                await server.engine.answer(run, True)
+                while not answered:
+                    answered = (await read(run)).status == "completed"
+                    await asyncio.sleep(0.005)
+
+        read, server.engine.events = server.engine.get, events
+        view = (await server("GET", f"/runs/{run}")).json()
+        assert (view["status"], view["result"], len(view["questions"])) == ("waiting", None, 1)
+        view = (await server("GET", f"/runs/{run}")).json()
+        assert (view["status"], view["result"], len(view["questions"])) == ("completed", "yes", 0)
+
+
 async def test_what_is_known_of_a_run(serve: Serve) -> None:
     async with serve() as server:
         run = await server.start("served_double", value=21, wait=10)

@@ -11,12 +11,8 @@ from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.options import Output, OutputOption, RunArgument
 from outlast.cli.outcome import where_of
 from outlast.compose import open_desk
-from outlast.lifecycle.summary import summarise
 from outlast.settings import Settings
-from outlast.views.actions import actions_of
-from outlast.views.build import detail_view, run_view
-from outlast.views.files import files_of
-from outlast.views.run_view import tally_of
+from outlast.views.detail import read_detail
 
 
 @command
@@ -42,15 +38,7 @@ async def show(
         if output is Output.IDS:
             write_bytes(f"{found}\n".encode())
             return SOUND
-        tally = await tally_of(engine, found)
-        summary = summarise(found, tally.state)
-        scratch = await engine.diagnostics.scratch(found, summary.created)
-        view = detail_view(
-            run_view(summary, scratch=scratch, holding=await engine.diagnostics.holder(found)),
-            tally,
-            files=await files_of(engine, found),
-            actions=await actions_of(engine, found, tally.state, where_of(settings)),
-        )
+        view = await read_detail(engine, found, where_of(settings))
         now = await engine.diagnostics.now()
     show_view(view, output, now=now, verbose=verbose)
     return SOUND

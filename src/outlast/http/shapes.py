@@ -23,7 +23,7 @@ from outlast.store import Due, Page, Store
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
 from outlast.views import build
-from outlast.views.actions import actions_of, planned_repair
+from outlast.views.actions import planned_repair
 from outlast.views.actions import repair as repaired
 from outlast.views.build import (
     branch_view,
@@ -37,7 +37,7 @@ from outlast.views.build import (
     wait_view,
     worker_view,
 )
-from outlast.views.files import files_of
+from outlast.views.detail import read_detail
 from outlast.views.run_view import NO_WORK, tally_of
 from outlast.views.types import (
     AnswerView,
@@ -94,6 +94,7 @@ __all__ = [
     "line_view",
     "plain_numbers",
     "planned_repair",
+    "read_detail",
     "repaired",
     "sweep_view",
     "tally_of",
@@ -287,15 +288,6 @@ async def list_view(store: Store, page: Page, next: str) -> RunListView:
         holding = await store.holding(listed.summary.run) if listed.summary.status in AT_WORK else None
         runs.append(build.run_view(listed.summary, scratch=listed.scratch, holding=holding))
     return RunListView(runs=tuple(runs), next=next or None)
-
-
-async def detail_view(engine: Engine, store: Store, run: RunId) -> RunDetailView:
-    tally = await tally_of(engine, run)
-    summary, holding = await engine.get(run), await store.holding(run)
-    scratch = await engine.diagnostics.scratch(run, summary.created) if summary.status in AT_WORK else b""
-    listed = build.run_view(summary, scratch=scratch, holding=holding)
-    files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state)
-    return build.detail_view(listed, tally, files=files, actions=actions)
 
 
 async def node_list(engine: Engine, run: RunId) -> NodeListView:

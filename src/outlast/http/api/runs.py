@@ -133,7 +133,7 @@ async def list_runs(call: Call) -> s.RunListView:
 @operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=s.RunDetailView, refuses=(404,))
 async def get_run(call: Call) -> s.RunDetailView:
     """Get everything that is known of one run."""
-    return await s.detail_view(call.engine, call.state.store, await run_of(call))
+    return await s.read_detail(call.engine, await run_of(call))
 
 
 @operation(

@@ -1,0 +1,23 @@
+"""Reads everything that is known about a run."""
+
+from __future__ import annotations
+
+from outlast.client import Engine
+from outlast.history.ids import RunId
+from outlast.lifecycle.summary import summarise
+from outlast.views.actions import actions_of
+from outlast.views.build import detail_view, run_view
+from outlast.views.files import files_of
+from outlast.views.run_view import tally_of
+from outlast.views.types import RunDetailView
+
+
+async def read_detail(engine: Engine, run: RunId, where: str = "") -> RunDetailView:
+    """The view of a run. Status, result and nodes come from one reading of its log, so that they agree, also while the run
+    goes on. `where` names the store in the commands of the actions."""
+    tally = await tally_of(engine, run)
+    summary = summarise(run, tally.state)
+    scratch = await engine.diagnostics.scratch(run, summary.created)
+    listed = run_view(summary, scratch=scratch, holding=await engine.diagnostics.holder(run))
+    files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state, where)
+    return detail_view(listed, tally, files=files, actions=actions)
