@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -33,11 +34,12 @@ async def build_page() -> None:
         process = await asyncio.create_subprocess_exec(
             make, "--silent", "-C", str(SOURCES.parent), "web",
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
         )  # fmt: skip
         try:
             output, _ = await process.communicate()
         except asyncio.CancelledError:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)
             await process.wait()
             raise
         if process.returncode:
