@@ -23,7 +23,7 @@ from outlast.http import sign_in_page
 from outlast.http.problems import HttpError, response_of
 
 FOLDER = Path(__file__).parent / "page"
-VIEWS = ("runs", "inbox", "workflows", "workers", "sweeper", "audit", "tokens", "bulk", "settings")
+VIEWS = ("runs", "inbox", "start", "workflows", "workers", "sweeper", "audit", "tokens", "bulk", "settings")
 """First parts of the paths that the page routes itself."""
 MISSING = (
     "the web page is not built: run `make web` (needs Node 20) in the source checkout, or install Outlast from a wheel"
