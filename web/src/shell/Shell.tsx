@@ -1,4 +1,4 @@
-import { Cpu, Ellipsis, Inbox, LayoutList } from "lucide-react";
+import { Cpu, Inbox, LayoutList } from "lucide-react";
 import { useState } from "react";
 import { NavLink, Outlet, ScrollRestoration, useNavigate } from "react-router";
 import { useInbox, useMay, useMe } from "@/api/queries";
