@@ -35,7 +35,14 @@ export function micros(iso: string | null | undefined): number {
 }
 
 export function logEvent(view: EventView): LogEvent {
-  return { seq: view.seq, branch: view.branch, time: micros(view.time), type: view.type, text: view.text, fields: view.fields };
+  return {
+    seq: view.seq,
+    branch: view.branch,
+    time: micros(view.time),
+    type: view.type,
+    text: view.text,
+    fields: view.fields,
+  };
 }
 
 export const text = (event: LogEvent, name: string): string => {
@@ -64,7 +71,12 @@ export type Interval = [number, number];
 export const ROOT: Branch = { id: 0, first: 1, parent: null, cutoff: 0 };
 
 export function openedBranch(event: LogEvent): Branch {
-  return { id: number(event, "branch"), first: event.seq, parent: number(event, "parent"), cutoff: number(event, "cutoff") };
+  return {
+    id: number(event, "branch"),
+    first: event.seq,
+    parent: number(event, "parent"),
+    cutoff: number(event, "cutoff"),
+  };
 }
 
 /** The intervals that a branch sees, oldest first, up to event `last`. Every lineage begins with the creation of the run. */

@@ -3,7 +3,16 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { type Branch, type EventView, type Interval, type LogEvent, lineage, logEvent, openedBranch, ROOT } from "./events";
+import {
+  type Branch,
+  type EventView,
+  type Interval,
+  type LogEvent,
+  lineage,
+  logEvent,
+  openedBranch,
+  ROOT,
+} from "./events";
 import { apply, fold, State } from "./fold";
 
 interface Served {
@@ -28,7 +37,10 @@ function branchesOf(log: LogEvent[]): Map<number, Branch> {
 
 /** The state as the Python script writes it: tables as objects. */
 function plain(state: State): unknown {
-  const entries = Object.entries(state).map(([name, part]) => [name, part instanceof Map ? Object.fromEntries(part) : part]);
+  const entries = Object.entries(state).map(([name, part]) => [
+    name,
+    part instanceof Map ? Object.fromEntries(part) : part,
+  ]);
   return { ...Object.fromEntries(entries), status: state.status };
 }
 

@@ -7,7 +7,15 @@
 
 import { type Failure, failure, flag, type Json, type LogEvent, micros, number, text, texts } from "./events";
 
-export type RunStatus = "created" | "running" | "waiting" | "paused" | "compensating" | "completed" | "failed" | "cancelled";
+export type RunStatus =
+  | "created"
+  | "running"
+  | "waiting"
+  | "paused"
+  | "compensating"
+  | "completed"
+  | "failed"
+  | "cancelled";
 export type NodeStatus =
   | "scheduled"
   | "running"
@@ -222,7 +230,12 @@ function failed(state: State, event: LogEvent): void {
   const error = failure(event);
   const due = event.fields.retry_at;
   if (due != null) {
-    const wait = { id: `retry:${name}`, node: name, due: micros(due as string), text: [...(error?.message ?? "")].slice(0, 200).join("") };
+    const wait = {
+      id: `retry:${name}`,
+      node: name,
+      due: micros(due as string),
+      text: [...(error?.message ?? "")].slice(0, 200).join(""),
+    };
     openWait(state, state.waits, "timer", wait);
   }
   state.open_nodes -= 1;
@@ -257,7 +270,14 @@ function asked(state: State, event: LogEvent): void {
   const id = text(event, "interaction");
   const [node, hash] = [text(event, "node"), text(event, "hash")];
   const due = event.fields.due == null ? null : micros(event.fields.due as string);
-  openWait(state, state.waits, "interaction", { id, node, hash, due, text: text(event, "prompt"), detail: event.fields.schema });
+  openWait(state, state.waits, "interaction", {
+    id,
+    node,
+    hash,
+    due,
+    text: text(event, "prompt"),
+    detail: event.fields.schema,
+  });
   state.interactions.set(id, { node, key: text(event, "key"), hash, seq: event.seq, withdrawn: false, by: "" });
 }
 
@@ -280,7 +300,12 @@ function withdrawn(state: State, event: LogEvent): void {
 function signalled(state: State, event: LogEvent): void {
   const id = text(event, "signal");
   if (state.signals.has(id)) return; // a signal that is delivered again is one signal
-  state.signals.set(id, { name: text(event, "name"), data: event.fields.data ?? null, seq: event.seq, consumed: false });
+  state.signals.set(id, {
+    name: text(event, "name"),
+    data: event.fields.data ?? null,
+    seq: event.seq,
+    consumed: false,
+  });
 }
 
 function consumed(state: State, event: LogEvent): void {
