@@ -3,11 +3,15 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { RouterProvider } from "react-router";
 import "./ui/theme.css";
+import { keepFresh } from "./api/fresh";
 import { queries } from "./api/queries";
+import { connect } from "./api/stream";
 import { router } from "./app";
 
 const root = document.getElementById("root");
 if (root) {
+  connect();
+  keepFresh();
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={queries}>

@@ -1,8 +1,13 @@
 import { create } from "zustand";
+import type { State } from "./hub";
 
 interface Live {
-  /** `live`: the stream is open. `lost`: it is not, since the moment `since`; the next attempt is at `next`. */
-  state: "connecting" | "live" | "lost";
+  state: State;
+  set: (state: State) => void;
 }
 
-export const useLive = create<Live>(() => ({ state: "connecting" }));
+/** Whether the page is live. */
+export const useLive = create<Live>((set) => ({
+  state: { is: "connecting", opened: 0 },
+  set: (state) => set({ state }),
+}));
