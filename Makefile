@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DOCS := .make/docs
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check quick test faults release bench pages docs schema messages wheel lock clean
+.PHONY: help setup demo check quick test faults release bench pages docs schema web messages wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -73,8 +73,18 @@ $(DOCS)/.ready: requirements/docs.txt
 docs: $(DOCS)/.ready  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(DOCS)/bin/mkdocs build --quiet --strict
 
-schema: $(READY)  ## Write the JSON Schema of the views into docs/reference/
+schema: $(READY)  ## Write the JSON Schema of the views and the OpenAPI document into docs/reference/, and the page's types
 	$(BIN)/python -c 'import json; from outlast.views import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/reference/views.schema.json
+	$(BIN)/python -m outlast.http.openapi > docs/reference/openapi.json
+	@if command -v npm > /dev/null; then $(MAKE) --no-print-directory $(NODE) && cd web && npm run --silent types; else echo "npm is not there: web/src/api/schema.d.ts was not renewed"; fi
+
+NODE := web/node_modules/.ready
+$(NODE): web/package.json web/package-lock.json
+	cd web && npm ci --silent
+	@touch $@
+
+web: $(NODE)  ## Build the page into src/outlast/http/page/
+	cd web && npm run --silent build
 
 messages: $(READY)  ## Write all texts for users into docs/reference/messages.txt, for review
 	$(BIN)/python docs/messages.py
@@ -93,4 +103,4 @@ lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproje
 	$(COMPILE) --no-strip-extras --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 
 clean:  ## Remove what the other verbs made
-	rm -rf $(VENV) .make dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .make dist site web/node_modules src/outlast/http/page .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,22 @@
+import { QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { RouterProvider } from "react-router";
+import "./ui/theme.css";
+import { keepFresh } from "./api/fresh";
+import { queries } from "./api/queries";
+import { connect } from "./api/stream";
+import { router } from "./app";
+
+const root = document.getElementById("root");
+if (root) {
+  connect();
+  keepFresh();
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </StrictMode>,
+  );
+}
