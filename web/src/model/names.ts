@@ -59,8 +59,8 @@ export function cutName(name: string, length = 36): string {
   const first = groups[0];
   if (first === undefined) return plain;
   if (groups.length > 1 || first.length + own.length >= length) {
-    const room = length - own.length - 3;
-    return room >= 3 ? `${first.slice(0, room)}${first.length > room ? "" : "/"}…/${own}` : `…/${own}`;
+    const space = length - own.length - 3;
+    return space >= 3 ? `${first.slice(0, space)}${first.length > space ? "" : "/"}…/${own}` : `…/${own}`;
   }
   return plain;
 }
