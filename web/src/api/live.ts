@@ -1,8 +1,11 @@
 import { create } from "zustand";
+import type { State } from "./hub";
 
 interface Live {
-  /** `live`: the stream is open. `lost`: it is not, since the moment `since`; the next attempt is at `next`. */
-  state: "connecting" | "live" | "lost";
+  state: State;
+  /** How many changes came with the last reconnection. */
+  caughtUp: number;
 }
 
-export const useLive = create<Live>(() => ({ state: "connecting" }));
+/** Whether the page is live. */
+export const useLive = create<Live>(() => ({ state: { is: "connecting", opened: 0 }, caughtUp: 0 }));
