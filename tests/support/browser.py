@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
 
-from outlast.http.page import build_of_page
+from outlast.http.page import is_built
 
 REQUIRED = "OUTLAST_REQUIRE_BROWSER"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -36,7 +36,7 @@ def missing() -> str:
     """Why the page cannot be tested here; empty if it can."""
     if executable() is None:
         return "there is no Chromium: run `make browser`"
-    return "" if build_of_page() else "the page is not built: run `make web`"
+    return "" if is_built() else "the page is not built: run `make web`"
 
 
 def is_required() -> bool:
