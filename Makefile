@@ -80,8 +80,10 @@ QUICK := tests/history tests/histories tests/lifecycle tests/properties/test_lin
 quick: $(READY)  ## Run the tests that start no engine, server or process, in seconds
 	$(BIN)/pytest $(QUICK)
 
+WHOLE := OUTLAST_TEST_WHOLE=1
 faults: $(READY) $(PAGE)  ## Run every fault crossing and the soaks, with counts and times
-	$(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal tests/properties tests/values tests/branches tests/doctor
 	$(BIN)/pytest -m "not release" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 

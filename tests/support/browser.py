@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, async_playwright, expect
 
 from outlast.http.page import is_built
 
@@ -25,6 +25,8 @@ FLAGS = [
     "--no-first-run",
 ]
 WIDE, NARROW = 1280, 390
+WAIT_MS = 20_000
+expect.set_options(timeout=WAIT_MS)
 Theme = Literal["light", "dark"]
 
 

@@ -12,8 +12,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -106,14 +106,21 @@ def free_port() -> int:
         return port
 
 
-def credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
+@asynccontextmanager
+async def auth_of(store: str | Path) -> AsyncIterator[Auth]:
+    """The credentials in this store."""
+    opened = open_settled(read_settings({"store": str(store)}))
+    try:
+        yield Auth(opened)
+    finally:
+        await opened.close()
+
+
+async def new_credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
     """The text of a new credential in this store."""
+    async with auth_of(store) as auth:
+        return (await auth.create(kind, role, role, expires_s=3600))[0]
 
-    async def make() -> str:
-        opened = open_settled(read_settings({"store": str(store)}))
-        try:
-            return (await Auth(opened).create(kind, role, role, expires_s=3600))[0]
-        finally:
-            await opened.close()
 
-    return asyncio.run(make())
+def credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
+    return asyncio.run(new_credential(store, kind, role))
