@@ -6,10 +6,15 @@ import "./ui/theme.css";
 import { keepFresh } from "./api/fresh";
 import { queries } from "./api/queries";
 import { connect } from "./api/stream";
+import { watchVersion } from "./api/version";
 import { router } from "./app";
+import { useDirty } from "./ui/drafts";
+import { applySettings } from "./ui/settings";
 
 const root = document.getElementById("root");
 if (root) {
+  applySettings();
+  watchVersion(() => useDirty.getState().forms === 0);
   connect();
   keepFresh();
   createRoot(root).render(

@@ -64,7 +64,7 @@ async function problemOf(response: Response): Promise<Problem> {
     // A proxy answered, not the server.
   }
   const detail = told.detail ?? `The server answered ${response.status} ${response.statusText}`.trim();
-  if (response.status === 401) useSession.getState().end();
+  if (response.status === 401) useSession.setState({ isSignedOut: true });
   return new Problem(response.status, told.code ?? "page.unknown", detail, told.remedy, told.field);
 }
 

@@ -3,11 +3,9 @@ import type { State } from "./hub";
 
 interface Live {
   state: State;
-  set: (state: State) => void;
+  /** How many changes came with the last reconnection. */
+  caughtUp: number;
 }
 
 /** Whether the page is live. */
-export const useLive = create<Live>((set) => ({
-  state: { is: "connecting", opened: 0 },
-  set: (state) => set({ state }),
-}));
+export const useLive = create<Live>(() => ({ state: { is: "connecting", opened: 0 }, caughtUp: 0 }));

@@ -72,8 +72,8 @@ function hear(message: Tell): void {
       enter();
       break;
     case "state":
-      useLive.getState().set(message.state);
-      if (message.state.is === "signed out") useSession.getState().end();
+      useLive.setState({ state: message.state });
+      if (message.state.is === "signed out") useSession.setState({ isSignedOut: true });
       break;
     case "message":
       take(message.kind, parse(message.data) as Record<string, unknown>);

@@ -1,27 +1,13 @@
 import { Search } from "lucide-react";
-import { type FormEvent, useEffect, useRef } from "react";
+import { type FormEvent, useRef } from "react";
 import { useNavigate } from "react-router";
+import { useKeys } from "@/ui/keys";
 
 /** Find a run by its id or by text: `/` goes there. */
 export function FindRun() {
   const input = useRef<HTMLInputElement>(null);
   const navigate = useNavigate();
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const target = event.target as HTMLElement;
-      if (
-        event.key !== "/" ||
-        event.ctrlKey ||
-        event.metaKey ||
-        target.closest("input, textarea, select, [contenteditable]")
-      )
-        return;
-      event.preventDefault();
-      input.current?.focus();
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, []);
+  useKeys({ "/": () => input.current?.focus() });
   const find = (event: FormEvent) => {
     event.preventDefault();
     const text = input.current?.value.trim();

@@ -1,31 +1,54 @@
-import { Ellipsis, Inbox, LayoutList, Workflow } from "lucide-react";
-import { NavLink, Outlet, ScrollRestoration } from "react-router";
+import { Cpu, Inbox, LayoutList } from "lucide-react";
+import { useState } from "react";
+import { NavLink, Outlet, ScrollRestoration, useNavigate } from "react-router";
 import { useInbox, useMay, useMe } from "@/api/queries";
+import { useSession } from "@/api/session";
+import { useKeys } from "@/ui/keys";
+import { Toasts } from "@/ui/Toast";
+import { ConnectionBar } from "./ConnectionBar";
 import { FindRun } from "./FindRun";
+import { KeyList } from "./KeyList";
 import { LiveDot } from "./LiveDot";
 import { Logo } from "./Logo";
-
-const PLACES = [
-  { to: "/", name: "Runs", may: "runs:read" },
-  { to: "/inbox", name: "Inbox", may: "runs:read" },
-  { to: "/workflows", name: "Workflows", may: "workflows:read" },
-  { to: "/workers", name: "Workers", may: "workers:read" },
-  { to: "/sweeper", name: "Sweeper", may: "sweeper:run" },
-  { to: "/audit", name: "Audit", may: "tokens:manage" },
-];
+import { MoreMenu, PersonMenu } from "./PersonMenu";
+import { PLACES } from "./places";
+import { SignedOut } from "./SignedOut";
 
 /** What surrounds every page: the bar at the top, or at the bottom on narrow screens. */
 export function Shell() {
+  const isSignedOut = useSession((session) => session.isSignedOut);
+  return isSignedOut ? <SignedOut /> : <SignedIn />;
+}
+
+function SignedIn() {
+  const navigate = useNavigate();
+  const [hasKeyList, setKeyList] = useState(false);
+  useKeys({
+    "g r": () => navigate("/"),
+    "g i": () => navigate("/inbox"),
+    "g w": () => navigate("/workflows"),
+    "g k": () => navigate("/workers"),
+    "?": () => setKeyList(true),
+  });
   return (
     <>
-      <a href="#main" className="sr-only focus:not-sr-only">
+      <button
+        type="button"
+        className="absolute -top-12 left-2 z-30 rounded-control bg-ink px-3 py-1.5 text-on-ink focus:top-2"
+        onClick={() => document.getElementById("main")?.focus()}
+      >
         Skip to the content
-      </a>
-      <TopBar />
-      <main id="main" className="px-6 pt-4 pb-8 max-md:px-4 max-md:pt-3 max-md:pb-22">
+      </button>
+      <div className="sticky top-0 z-20">
+        <TopBar />
+        <ConnectionBar />
+      </div>
+      <main id="main" tabIndex={-1} className="px-6 pt-4 pb-8 outline-none max-md:px-4 max-md:pt-3 max-md:pb-22">
         <Outlet />
       </main>
       <BottomBar />
+      <Toasts />
+      <KeyList open={hasKeyList} onClose={() => setKeyList(false)} />
       <ScrollRestoration />
     </>
   );
@@ -34,7 +57,7 @@ export function Shell() {
 function TopBar() {
   const may = useMe().data?.permissions ?? [];
   return (
-    <header className="sticky top-0 z-20 flex h-12 items-center gap-1 border-b border-line bg-surface px-6 max-md:px-4">
+    <header className="flex h-12 items-center gap-1 border-b border-line bg-surface px-6 max-md:px-4">
       <NavLink to="/" className="mr-4 flex items-center gap-2 text-read font-semibold max-md:mr-auto">
         <Logo /> Outlast
       </NavLink>
@@ -54,7 +77,7 @@ function TopBar() {
       <div className="ml-auto flex items-center gap-4 max-md:ml-0">
         <FindRun />
         <LiveDot />
-        <Me />
+        <PersonMenu />
       </div>
     </header>
   );
@@ -63,28 +86,13 @@ function TopBar() {
 function InboxCount({ className = "" }: { className?: string }) {
   const inbox = useInbox().data;
   if (!inbox?.questions.length) return null;
-  const count = `${inbox.questions.length}${inbox.next ? "+" : ""}`;
   return (
     <span
-      className={`min-w-4.5 rounded-full bg-wait-tint px-1.5 py-px text-center text-meta font-semibold text-wait ${className}`}
+      className={`min-w-4.5 rounded-full bg-wait-tint px-1.25 py-px text-center text-meta font-semibold text-wait ${className}`}
     >
-      {count}
+      {inbox.questions.length}
+      {inbox.next ? "+" : ""}
     </span>
-  );
-}
-
-function Me() {
-  const me = useMe().data;
-  if (!me) return null;
-  return (
-    <NavLink
-      to="/settings"
-      aria-label={`${me.by}, ${me.role}: settings`}
-      title={`${me.by}, ${me.role}`}
-      className="grid size-7 place-items-center rounded-full bg-selected text-meta font-semibold max-md:hidden"
-    >
-      {me.by.slice(0, 2).toUpperCase()}
-    </NavLink>
   );
 }
 
@@ -106,12 +114,10 @@ function BottomBar() {
       </NavLink>
       {mayWorkers ? (
         <NavLink to="/workers" className={item}>
-          <Workflow size={20} aria-hidden /> Workers
+          <Cpu size={20} aria-hidden /> Workers
         </NavLink>
       ) : null}
-      <NavLink to="/settings" className={item}>
-        <Ellipsis size={20} aria-hidden /> More
-      </NavLink>
+      <MoreMenu className={item} />
     </nav>
   );
 }

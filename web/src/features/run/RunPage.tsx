@@ -20,9 +20,9 @@ const PARTS: Record<Tab, ComponentType> = {
 /** One run: what it is, what has to be done, and the tabs that show why. */
 export default function RunPage() {
   const { run = "", tab } = useParams();
-  const { data: detail, error, isFetching, refetch } = useRunDetail(run);
+  const { data: detail, error, refetch } = useRunDetail(run);
   const shown = TABS.find((each) => each === tab) ?? "story";
-  if (!detail) return <RunNotLoaded run={run} error={error} isTrying={isFetching} tryNow={() => void refetch()} />;
+  if (!detail) return <RunNotLoaded run={run} error={error} retry={() => void refetch()} />;
   return <Loaded key={run} detail={detail} tab={shown} />;
 }
 
