@@ -12,7 +12,7 @@ CORES := $(shell nproc 2> /dev/null || echo 2)
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo check quick test faults release bench pages docs schema messages wheel lock clean
+.PHONY: help setup web browser demo check quick test faults release bench pages docs schema screenshots messages wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -109,6 +109,9 @@ schema: $(READY)  ## Write the JSON Schema of the views and the OpenAPI document
 	$(BIN)/python -c 'import json; from outlast.views import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/reference/views.schema.json
 	$(BIN)/python -m outlast.http.openapi > docs/reference/openapi.json
 	@$(if $(NPM),$(MAKE) --no-print-directory $(NODE) && cd web && npm run --silent types,echo "npm is not there: web/src/api/schema.d.ts was not renewed")
+
+screenshots: $(READY) $(PAGE)  ## Write pictures of every view of the page into docs/images/
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py
 
 messages: $(READY)  ## Write all texts for users into docs/reference/messages.txt, for review
 	$(BIN)/python docs/messages.py

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
-from playwright.async_api import Page, expect
+from playwright.async_api import Page
 
-from support.browser import NARROW, WIDE, Theme
+from support.browser import NARROW, WIDE, Theme, is_loaded
 from support.filled_shop import RUN, fill
 
 Site = Any
 LIGHT: Theme = "light"
 DARK: Theme = "dark"
+COVERED = (LIGHT, NARROW)
+"""Its colours are those of the wide one, its layout that of the dark one."""
 VIEWS = (
     "/",
     f"/runs/{RUN}",
@@ -44,12 +46,6 @@ VIEWS = (
 )
 CHECKS = Path(__file__).with_name("checks.js").read_text()
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
-
-
-async def is_loaded(page: Page) -> None:
-    """The view is there and nothing of it is still being loaded."""
-    await page.get_by_role("heading", level=1).first.wait_for()
-    await expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
 async def violations(page: Page) -> list[str]:

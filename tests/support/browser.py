@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -93,6 +94,12 @@ async def new_context(
     if session:
         await context.add_cookies([{"name": "outlast_session", "value": session, "url": address, "httpOnly": True}])
     return context
+
+
+async def is_loaded(page: Page) -> None:
+    """The view is there and nothing of it is still being loaded."""
+    await expect(page.get_by_role("main")).not_to_be_empty()
+    await expect(page.get_by_role("status", name=re.compile("^Loading"))).to_have_count(0)
 
 
 async def picture(page: Page, path: Path) -> None:

@@ -64,6 +64,12 @@ class ServerProcess:
             with error:
                 return error.code, json.loads(error.read() or b"null")
 
+    def text(self, path: str) -> str:
+        request = urllib.request.Request(f"{self.address}{path}", headers={"Authorization": f"Bearer {self.token}"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            text: str = response.read().decode()
+            return text
+
     def until_ready(self) -> ServerProcess:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
+import sqlite3
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,6 +19,7 @@ from support.browser import WAIT_MS, WIDE, Tab, Theme, new_context, picture
 from support.server_process import ServerProcess, auth_of, credential
 
 FLOWS = Path(__file__).with_name("flows") / "shop.py"
+API = "/api/v1"
 BOTH = pytest.mark.parametrize("site", ["sqlite", "postgres"], indirect=True)
 """On both kinds of store."""
 
@@ -53,6 +56,17 @@ class Site:
         """Let the nodes that wait for this go on."""
         (self.folder / name).touch()
 
+    async def streams(self) -> int:
+        """How many streams are open."""
+        text = await asyncio.to_thread(self.server.text, "/metrics")
+        return int(float(re.findall(r"^outlast_stream_clients (\S+)", text, re.MULTILINE)[0]))
+
+    async def sql(self, statement: str) -> None:
+        """Change a row of an SQLite store whose server has been killed."""
+        with sqlite3.connect(self.store) as connection:
+            connection.execute(statement)
+        connection.close()
+
     async def end_session(self, role: Role) -> None:
         async with auth_of(self.store) as auth:
             await auth.revoke("session", self.sessions[role].split("_")[1])
@@ -61,9 +75,7 @@ class Site:
         self, workflow: str, id: str, *, until: str = "", title: str = "", tags: Sequence[str] = (), **params: Any
     ) -> None:
         """Start a run with this id, and wait until it has this status."""
-        body = {"workflow": workflow, "params": params, "id": id, "title": title, "tags": list(tags)}
-        status, answer = await asyncio.to_thread(self.server.get, "/api/v1/runs", body)
-        assert status in (200, 201), answer
+        await self.get("/runs", {"workflow": workflow, "params": params, "id": id, "title": title, "tags": list(tags)})
         if until:
             await self.until(id, until)
 
@@ -71,7 +83,7 @@ class Site:
         return await asyncio.to_thread(self.server.until, run, status)
 
     async def get(self, path: str, body: Any = None) -> Any:
-        status, answer = await asyncio.to_thread(self.server.get, f"/api/v1{path}", body)
+        status, answer = await asyncio.to_thread(self.server.get, f"{API}{path}", body)
         assert status < 300, answer
         return answer
 
