@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List runs, newest first.
-         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for.
+         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `held` or `asks` a page may have fewer runs than `limit` although `next` is set: the search of one request is bounded.
          */
         get: operations["list_runs"];
         put?: never;
@@ -42,6 +42,23 @@ export interface paths {
          * @description An item that is refused does not stop the others. `wait` is not for batches.
          */
         post: operations["start_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count the runs that match a filter, up to 1,000. */
+        get: operations["count_runs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -337,6 +354,26 @@ export interface paths {
         put?: never;
         /** Execute a node again and continue from there. */
         post: operations["retry_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show the events that an action would append to a run.
+         * @description Nothing is changed, and what the action would refuse is refused.
+         */
+        post: operations["plan_action"];
         delete?: never;
         options?: never;
         head?: never;
@@ -915,8 +952,17 @@ export interface components {
             expires: string | null;
         };
         /**
+         * RunCountView
+         * @description How many runs match a filter. `more` if there are more than were counted.
+         */
+        RunCountView: {
+            count: number;
+            more: boolean;
+        };
+        /**
          * RunDetailView
-         * @description One run with its nodes, children, files, questions and actions.
+         * @description One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of
+         *         its workflow.
          */
         RunDetailView: {
             run: string;
@@ -939,6 +985,7 @@ export interface components {
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];
             holder: components["schemas"]["HolderView"] | null;
+            known_by: string[];
             entry: string;
             root: string;
             key: string | null;
@@ -1025,31 +1072,18 @@ export interface components {
         /**
          * ActionView
          * @description An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell
-         *         command, `why` its effect, `repair` the plan of a repair.
+         *         command, `why` its effect. Of a useful action, `appends` are the events that it would append and `effects` what it would
+         *         do besides; of a repair, `code` is the finding. Null if that depends on a value that is not known yet.
          */
         ActionView: {
             action: string;
             useful: boolean;
             command: string;
             why: string;
-            repair: components["schemas"]["RepairView"] | null;
-        };
-        /**
-         * RepairView
-         * @description A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair.
-         *
-         *         A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written
-         *         again. `error` says why the repair failed.
-         */
-        RepairView: {
             code: string | null;
-            needed: boolean;
-            done: boolean;
-            appends: components["schemas"]["PlannedEventView"][];
+            to: string | null;
+            appends: components["schemas"]["PlannedEventView"][] | null;
             effects: string[];
-            new_branch: number | null;
-            reason: string;
-            error: string | null;
         };
         /**
          * PlannedEventView
@@ -1389,6 +1423,23 @@ export interface components {
             recovered: components["schemas"]["RepairView"][];
             questions: components["schemas"]["QuestionView"][];
         };
+        /**
+         * RepairView
+         * @description A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair.
+         *
+         *         A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written
+         *         again. `error` says why the repair failed.
+         */
+        RepairView: {
+            code: string | null;
+            needed: boolean;
+            done: boolean;
+            appends: components["schemas"]["PlannedEventView"][];
+            effects: string[];
+            new_branch: number | null;
+            reason: string;
+            error: string | null;
+        };
         /** RetryBody */
         RetryBody: {
             /** @default  */
@@ -1406,6 +1457,52 @@ export interface components {
             node: string;
             /** @description Any JSON value. */
             feedback?: unknown;
+        };
+        /**
+         * PlanBody
+         * @description The action, and the fields that its own body has.
+         */
+        PlanBody: {
+            /** @default  */
+            reason: string;
+            /**
+             * @description Children that the new branch leaves: cancel or keep them.
+             * @default cancel
+             * @enum {unknown}
+             */
+            children: "cancel" | "keep";
+            /**
+             * @description See `jump`.
+             * @default
+             */
+            to: number | string;
+            /** @description Other inputs for the node. */
+            inputs?: {
+                [key: string]: unknown;
+            };
+            /** @description What the node is to have returned. */
+            output?: unknown;
+            /** @enum {unknown} */
+            action: "activate" | "cancel" | "jump" | "pause" | "resume" | "retry" | "rewind";
+            /** @default  */
+            node: string;
+            /** @description Any JSON value. */
+            feedback?: unknown;
+            /** @default 1 */
+            nodes: number;
+            /** @default 0 */
+            branch: number;
+            /** @default false */
+            force: boolean;
+        };
+        /**
+         * PlanView
+         * @description The events that a command would append to a run, and its `effects` besides.
+         */
+        PlanView: {
+            run: string;
+            would_append: components["schemas"]["PlannedEventView"][];
+            effects: string[];
         };
         /** JumpBody */
         JumpBody: {
@@ -1555,7 +1652,7 @@ export interface components {
         };
         /**
          * WorkerView
-         * @description A worker of a store. It can execute `workflows` and holds `runs`.
+         * @description A worker of a store. It claims runs of `workflows` and holds `runs`.
          */
         WorkerView: {
             worker: string;
@@ -1730,6 +1827,12 @@ export interface operations {
                 since?: number;
                 /** @description Created before this time, in microseconds. */
                 until?: number;
+                /** @description False leaves out the children of other runs. */
+                children?: boolean;
+                /** @description Only held runs, or only the others. */
+                held?: boolean;
+                /** @description Only runs that wait for a person, or only the others. */
+                asks?: boolean;
                 /** @description How many items a page has. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -2043,6 +2146,99 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    count_runs: {
+        parameters: {
+            query?: {
+                /** @description One or more statuses; may be given several times. */
+                status?: components["schemas"]["RunStatus"][];
+                workflow?: string;
+                /** @description Tags that a run must have; may be given several times. */
+                tag?: string[];
+                parent?: string;
+                /** @description Text in id, workflow, title, tags or reason. */
+                text?: string;
+                /** @description Created at or after this time, in microseconds. */
+                since?: number;
+                /** @description Created before this time, in microseconds. */
+                until?: number;
+                /** @description False leaves out the children of other runs. */
+                children?: boolean;
+                /** @description Only held runs, or only the others. */
+                held?: boolean;
+                /** @description Only runs that wait for a person, or only the others. */
+                asks?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCountView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3709,6 +3905,146 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ControlView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    plan_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "jump",
+                 *       "to": "fetch"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PlanBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanView"];
                 };
             };
             /** @description Bad Request */
