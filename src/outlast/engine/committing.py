@@ -39,7 +39,7 @@ class Committing(RequestHandling):
     def _has_more(self) -> bool:
         if self.is_over:
             return False
-        if self._outcomes or self._pending or self._facts or self._has_news:
+        if self._outcomes or self._pending or self._facts or self._closed or self._has_news:
             return True
         if self._pending_request() is not None or self._hold_ending is not None:
             return True
