@@ -45,38 +45,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-_MOVED = {
-    "all": "iter_runs",
-    "created": "diagnostics.created",
-    "differences": "versions.diff",
-    "latest_run": "diagnostics.continued_as",
-    "known_versions": "versions.starting_with",
-    "lineage": "diagnostics.lineage",
-    "list": "list_runs",
-    "check_migratable": "versions.check_migration",
-    "newest": "diagnostics.current_branch",
-    "now": "diagnostics.now",
-    "planned": "diagnostics.preview_recovery",
-    "preview": "diagnostics.preview",
-    "preview_retry": "diagnostics.preview_retry",
-    "rehearse": "versions.replay",
-    "runs": "diagnostics.run_ids",
-    "source": "versions.source",
-    "stand_by": "diagnostics.take_over_later",
-    "today": "versions.current",
-    "wind_down": "pause_all",
-    "worker_id": "diagnostics.worker_id",
-}
-"""Former verbs of an engine, with their replacements."""
-
-
-def moved(engine: object, name: str) -> Any:
-    """Refuse an attribute that an engine does not have; for a renamed verb, name its replacement."""
-    if name in _MOVED:
-        raise AttributeError(f"engine.{name} was renamed: use engine.{_MOVED[name]}", name=name, obj=None)
-    raise AttributeError(f"{type(engine).__name__!r} object has no attribute {name!r}", name=name, obj=engine)
-
-
 class Engine:
     """Starts, watches and controls the runs of a store. `outlast.open` opens one."""
 
@@ -84,9 +52,6 @@ class Engine:
     """The versions of workflows."""
     diagnostics: Diagnostics
     """Details of runs, for tools."""
-
-    if not TYPE_CHECKING:
-        __getattr__ = moved
 
     def __init__(
         self,
