@@ -61,6 +61,12 @@ def signed(by: str, reason: str) -> tuple[str, str]:
     return words("by", by), words("reason", reason)
 
 
+def pause_request(by: str, reason: str) -> e.PauseRequested:
+    """A pause, with its texts checked."""
+    by, reason = signed(by, reason)
+    return e.PauseRequested(by=by, reason=reason)
+
+
 def feedback_of(feedback: Any) -> e.Value:
     """A person's feedback to a node, which the log keeps."""
     return e.NULL if feedback is None else given_by_hand(feedback, "feedback")

@@ -204,7 +204,7 @@ class _Move:
                         reason=f"copied to {self._place}, where it continues",
                         copied_to=self._place,
                     )
-                    await self._source._control.request_pause(run, asked)
+                    await self._source._control.pause(run, asked)
                     continue
             await asyncio.sleep(0.1)
         is_elsewhere = summary.status is RunStatus.PAUSED and summary.copied_to not in ("", self._place)
