@@ -431,17 +431,8 @@ class RunDriver:
         is_outlived = code.continued is not None and self.watch_continuation()
         if ending is None and (is_outlived or code.is_done() or not (code.open or self.is_stopping)):
             ending = await self._conclude()
-        batch, self.batch = self.batch, Batch()
-        batch.events = batch.facts + batch.pending if batch.facts else batch.pending
-        batch.delivered, batch.time = delivered or (), self.time
-        if self.closed:
-            batch.events = without_closed(batch.events, self.writer.state)
-        if ending is not None:
-            self._add_ending(batch, ending)
-        elif batch.events:
-            is_busy = self.in_flight or self.starting or self.is_winding_down or self.is_stopping
-            batch.release = not is_busy and self._should_release(batch.to_begin)
-        else:  # guests have already ended everything that the code abandoned
+        batch = self._complete_batch(ending, delivered or ())
+        if not batch.events:  # guests have already ended everything that the code abandoned
             self._stop_closed()
             batch.committed()
             return None
@@ -464,9 +455,20 @@ class RunDriver:
             call()
         return following
 
-    def _add_ending(self, batch: Batch, ending: Ending) -> None:
-        batch.events += [*decide.refusals(self.writer.state, ending), ending]
-        batch.release = not needs_completion(ending, batch.events, self.writer.state, self.created)
+    def _complete_batch(self, ending: Ending | None, delivered: Sequence[CommandOutcome]) -> Batch:
+        """The batch to append. Events that arise from now on go into the next one."""
+        batch, self.batch = self.batch, Batch()
+        batch.delivered, batch.time = delivered, self.time
+        events = batch.events = batch.facts + batch.pending if batch.facts else batch.pending
+        state = self.writer.state
+        if self.closed:
+            events[:] = without_closed(events, state)
+        if ending is not None:
+            events += [*decide.refusals(state, ending), ending]
+            batch.release = not needs_completion(ending, events, state, self.created)
+        elif not (self.in_flight or self.starting or self.is_winding_down or self.is_stopping):
+            batch.release = bool(events) and self._should_release(batch.to_begin)
+        return batch
 
     def _begin(self, commands: Sequence[Command], *, take_next: bool) -> NodeCommand | None:
         """Begin commands whose events are durable; with `take_next`, return the first node instead."""
