@@ -240,13 +240,13 @@ class RunDriver:
 
     def call_at_time(self, due: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call at a time of the ledger's clock, on the engine's loop."""
-        delay = max(0, due - self.clock()) / 1e6
+        delay = max(0, due - self.worker.ledger.clock()) / 1e6
         return self.worker.loop.call_later(min(delay, MAX_SLEEP_S), self._when_due, due, call, context=Context())
 
     def _when_due(self, due: int, call: Callable[[], None]) -> None:
         if self.is_over:
             return
-        if self.clock() < due:
+        if self.worker.ledger.clock() < due:
             self.call_at_time(due, call)
         else:
             call()
@@ -626,7 +626,7 @@ class RunDriver:
         return not self._is_due_soon()
 
     def _is_due_soon(self) -> bool:
-        soon = self.clock() + SOON_US
+        soon = self.worker.ledger.clock() + SOON_US
         return any(isinstance(command, TimerCommand) and command.due <= soon for command in self.code.open.values())
 
     def _leave_released(self) -> None:
