@@ -14,14 +14,12 @@ from typing import Any
 import msgspec
 
 from outlast.client import branch_plans
-from outlast.client.branch_plans import Plan
-from outlast.client.exclusive import check_exclusive
+from outlast.client.branch_plans import Plan, check_edit
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
-from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine.branch_requests import open_requested_branch
 from outlast.engine.completion import created_of
-from outlast.engine.edits import check_edit
 from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
 from outlast.history import events as e

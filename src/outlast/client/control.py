@@ -14,10 +14,9 @@ from typing import Any
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
 from outlast.client.branching import OWNER_WAIT_S, Branching
-from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
-from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine import pausing
 from outlast.engine.completion import continuation_of, created_of, latest_run_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone

@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from outlast.client.branching import OWNER_WAIT_S
-from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
-from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine.completion import created_of
 from outlast.engine.shielded_tasks import ShieldedTasks
 from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, NotStorable
