@@ -123,6 +123,12 @@ def _wanted(given: Sequence[str]) -> Wanted:
     return Wanted(tuple(statuses), None if is_held_wanted is is_failed_wanted else is_held_wanted)
 
 
+def statuses_of(given: Sequence[str]) -> tuple[tuple[RunStatus, ...], bool | None]:
+    """The statuses that --status names, and whether only held runs, or none, are meant."""
+    wanted = _wanted(given)
+    return wanted.statuses, wanted.held
+
+
 def _status(name: str) -> RunStatus:
     try:
         return parse_status(name)

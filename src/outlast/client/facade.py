@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 import msgspec
 
 from outlast.client.branching import Branching
+from outlast.client.bulk import Bulk
 from outlast.client.control import Control
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
@@ -80,6 +81,8 @@ def moved(engine: object, name: str) -> Any:
 class Engine:
     """Starts, watches and controls the runs of a store. `outlast.open` opens one."""
 
+    bulk: Bulk
+    """One action on many runs."""
     versions: Versions
     """The versions of workflows."""
     diagnostics: Diagnostics
@@ -108,6 +111,7 @@ class Engine:
         self._recovery = Recovery(claims)
         self._branching = Branching(claims, self._recovery)
         self._control = Control(claims, self._recovery, self._branching)
+        self.bulk = Bulk(self)
         self.versions = Versions(claims, self._branching, self._control)
         self.diagnostics = Diagnostics(claims, self._recovery, self._branching, self._control)
 

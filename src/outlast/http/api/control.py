@@ -188,4 +188,5 @@ async def examine_run(call: Call) -> s.ExaminationView:
 )
 async def repair_run(call: Call) -> s.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
+    call.note = "" if call.body.fix else "dry run"
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix)

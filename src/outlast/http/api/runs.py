@@ -71,6 +71,7 @@ async def start_run(call: Call) -> Reply:
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
     view, is_new = await start(call.state, body, key=key, by=call.by)
+    call.subject, call.note = view.run, view.workflow
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
     return Reply(view, 201 if is_new else 200, {"Location": f"/api/v1/runs/{view.run}"})
@@ -102,6 +103,7 @@ async def start_batch(call: Call) -> s.BatchView:
         except OutlastError as error:
             made = s.BatchItemView(started=None, status=status_of(error), code=error.code, detail=str(error))
         items.append(made)
+    call.note = f"{sum(each.started is not None for each in items)} of {len(items)} accepted"
     return s.BatchView(items=tuple(items))
 
 
