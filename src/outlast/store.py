@@ -196,13 +196,15 @@ class Claim(Struct, frozen=True):
     """The right to take over a run. It becomes effective when RunTakenOver with this epoch is in the log.
 
     `previous` is the interrupted worker: the last owner, if it did not release the run. It is empty if it did, and if it is
-    the claimant itself. `cause` is the evidence for the interruption."""
+    the claimant itself. `cause` is the evidence for the interruption, `seen` when the previous worker last enrolled or
+    renewed, 0 if that is unknown."""
 
     run: RunId
     worker: WorkerId
     epoch: int
     previous: str = ""
     cause: Literal["claimed", "expired", "dead"] = "claimed"
+    seen: int = 0
 
 
 class Holding(Struct, frozen=True):

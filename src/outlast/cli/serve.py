@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -131,6 +132,7 @@ def _begin(
 
 async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     try:
+        from outlast.cli.page_build import build_page
         from outlast.http.server import Options
         from outlast.http.server import serve as serve_http
     except ImportError as error:
@@ -139,14 +141,22 @@ async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     log_to_stderr(verbose=given.pop("verbose"), quiet=given.pop("quiet"), log_format=given.pop("log_format"))
     options = Options(**given)
 
+    building: list[asyncio.Task[None]] = []
+
     async def announce(state: ServerState, address: str) -> None:
         notice(f"serving {address}", style="bold")
         if options.insecure_local:
             notice(f"everybody on this machine may use it without a token: {address}/")
         elif await _is_first(state.auth):
             await _show_link(state.auth, address)
+        building.append(asyncio.create_task(build_page()))
 
-    await serve_http(settings, options, announce=announce)
+    try:
+        await serve_http(settings, options, announce=announce)
+    finally:
+        for task in building:
+            task.cancel()
+        await asyncio.gather(*building, return_exceptions=True)
     return SOUND
 
 

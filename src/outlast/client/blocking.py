@@ -104,9 +104,13 @@ class BlockingDiagnostics(_Blocking[Diagnostics]):
     take_over_later = _waits(Diagnostics.take_over_later)
     preview = _waits(Diagnostics.preview)
     preview_retry = _waits(Diagnostics.preview_retry)
+    preview_activate = _waits(Diagnostics.preview_activate)
+    preview_pause = _waits(Diagnostics.preview_pause)
+    preview_cancel = _waits(Diagnostics.preview_cancel)
     preview_recovery = _waits(Diagnostics.preview_recovery)
     holder = _waits(Diagnostics.holder)
     scratch = _waits(Diagnostics.scratch)
+    workers_knowing = _waits(Diagnostics.workers_knowing)
 
     @property
     def worker_id(self) -> str:

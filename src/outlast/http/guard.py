@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ALIVE = ("/healthz", "/readyz")
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; connect-src 'self'; font-src 'self'; "
+    "img-src 'self' data: blob:; media-src 'self' blob:; form-action 'self'; frame-ancestors 'none'; base-uri 'self'"
 )
 HEADERS: tuple[tuple[bytes, bytes], ...] = tuple(
     (name.encode(), value.encode())

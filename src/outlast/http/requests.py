@@ -204,6 +204,18 @@ class JumpBody(LeavingBody, frozen=True, kw_only=True):
     output: Annotated[Raw, Meta(description="What the node is to have returned.")] | UnsetType = UNSET
 
 
+class PlanBody(JumpBody, frozen=True, kw_only=True):
+    """The action, and the fields that its own body has."""
+
+    action: Literal["resume", "retry", "pause", "cancel", "jump", "rewind", "activate"]
+    to: Annotated[int | str, Meta(description="See `jump`.")] = ""
+    node: Text = ""
+    feedback: Value | UnsetType = UNSET
+    nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    branch: Number = 0
+    force: bool = False
+
+
 class RewindBody(LeavingBody, frozen=True, kw_only=True):
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
 

@@ -24,7 +24,7 @@ from outlast.store import Due, Page, Store
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
 from outlast.views import build
-from outlast.views.actions import planned_repair
+from outlast.views.actions import planned, planned_repair
 from outlast.views.actions import repair as repaired
 from outlast.views.build import (
     branch_view,
@@ -56,6 +56,7 @@ from outlast.views.types import (
     LogLineView,
     NodeView,
     PlannedEventView,
+    PlanView,
     QuestionView,
     RepairView,
     RunDetailView,
@@ -86,6 +87,7 @@ __all__ = [
     "Explanation",
     "LogLineView",
     "NodeView",
+    "PlanView",
     "PlannedEventView",
     "QuestionView",
     "RepairView",
@@ -104,6 +106,7 @@ __all__ = [
     "event_view",
     "line_view",
     "plain_numbers",
+    "planned",
     "planned_repair",
     "read_detail",
     "repaired",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from outlast.services.sweeper import Report
 
 V = TypeVar("V", bound=t.View)
-TIMES = frozenset({"due", "retry_at"})
+TIMES = frozenset({"due", "retry_at", "seen"})
 """Fields of events that are times."""
 
 
@@ -87,7 +87,12 @@ def wait_view(wait: Wait) -> t.WaitView:
 
 
 def detail_view(
-    run: t.RunView, tally: Tally, *, files: Sequence[t.FileView] = (), actions: Sequence[t.ActionView] = ()
+    run: t.RunView,
+    tally: Tally,
+    *,
+    files: Sequence[t.FileView] = (),
+    actions: Sequence[t.ActionView] = (),
+    known_by: Sequence[str] = (),
 ) -> t.RunDetailView:
     """All that is known about a run. `run` is its view in a list."""
     outline, created, state = tally.state.outline, tally.created, tally.state
@@ -95,6 +100,7 @@ def detail_view(
     fields["progress"] = tuple(each for each in run.progress if each.node in tally.running)
     return t.RunDetailView(
         **fields,
+        known_by=tuple(known_by),
         entry=created.entry if created else "",
         root=created.root if created else "",
         key=(created.key if created else "") or None,
@@ -179,7 +185,7 @@ def planned_views(events: Iterable[AnyEvent], now: int) -> tuple[t.PlannedEventV
 def fields_of(event: Event) -> dict[str, Any]:
     """Every field, with defaults and with fields of newer versions; values of users as plain JSON."""
     known = {
-        name: iso(value) if name in TIMES else plain_numbers(value) if isinstance(value, Raw) else value
+        name: iso(value or None) if name in TIMES else plain_numbers(value) if isinstance(value, Raw) else value
         for name, value in msgspec.structs.asdict(event).items()
         if name != "more"
     }

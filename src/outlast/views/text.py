@@ -207,10 +207,9 @@ class _Detail:
             yield line(("next", "bold"))
         for action in useful:
             yield line("  ", (plain(action.command), "cyan"), fit="copy", note=plain(action.why))
-            if action.repair is not None:
-                events = (f"append {_planned(event)}" for event in action.repair.appends)
-                for effect in (*action.repair.effects, *events):
-                    yield line((f"      {plain(effect)}", "dim"), fit="wrap")
+            events = (f"append {_planned(event)}" for event in action.appends or ())
+            for effect in (*action.effects, *events):
+                yield line((f"      {plain(effect)}", "dim"), fit="wrap")
         if others:
             yield line()
             yield line((f"also allowed: {', '.join(others)}", "dim"), fit="wrap")
@@ -352,9 +351,10 @@ def _planned(event: t.PlannedEventView) -> str:
 
 
 def _plan(view: t.PlanView, now: int) -> Iterator[Line]:  # noqa: ARG001
-    yield line((f"The command would take run {view.run} over and append these events:", "bold"), fit="wrap")
+    yield line((f"The command would append these events to run {view.run}:", "bold"), fit="wrap")
     for event in view.would_append:
         yield line(f"  {_planned(event)}", fit="wrap")
+    yield from (line(f"  {plain(effect)}", fit="wrap") for effect in view.effects)
     for event in view.would_append:
         for verb in ("cancelled", "detached") if event.type == "BranchOpened" else ():
             if children := event.fields[verb]:

@@ -181,18 +181,24 @@ class RepairView(View, frozen=True, kw_only=True):
 
 class ActionView(View, frozen=True, kw_only=True):
     """An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell
-    command, `why` its effect, `repair` the plan of a repair."""
+    command, `why` its effect. Of a useful action, `appends` are the events that it would append and `effects` what it would
+    do besides; of a repair, `code` is the finding. Null if that depends on a value that is not known yet."""
 
     action: str
     useful: bool
     command: str
     why: str
-    repair: RepairView | None
+    code: str | None
+    to: str | None
+    appends: tuple[PlannedEventView, ...] | None
+    effects: tuple[str, ...]
 
 
 class RunDetailView(RunView, frozen=True, kw_only=True):
-    """One run with its nodes, children, files, questions and actions."""
+    """One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of
+    its workflow."""
 
+    known_by: tuple[str, ...]
     entry: str
     root: str
     key: str | None
@@ -249,10 +255,11 @@ class EventView(PlannedEventView, frozen=True, kw_only=True):
 
 
 class PlanView(View, frozen=True, kw_only=True):
-    """The events that a command would append to a run."""
+    """The events that a command would append to a run, and its `effects` besides."""
 
     run: str
     would_append: tuple[PlannedEventView, ...]
+    effects: tuple[str, ...]
 
 
 class BranchView(View, frozen=True, kw_only=True):
@@ -420,7 +427,7 @@ class VersionListView(View, frozen=True, kw_only=True):
 
 
 class WorkerView(View, frozen=True, kw_only=True):
-    """A worker of a store. It can execute `workflows` and holds `runs`."""
+    """A worker of a store. It claims runs of `workflows` and holds `runs`."""
 
     worker: str
     live: bool
