@@ -343,6 +343,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/plan": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Show the events that an action would append to a run.
+         * @description Nothing is changed, and what the action would refuse is refused.
+         */
+        post: operations["plan_action"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/jump": {
         parameters: {
             query?: never;
@@ -438,6 +458,26 @@ export interface paths {
         };
         /** List the open questions of all runs. */
         get: operations["list_questions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/decided": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the decisions that were made through the server, the newest first.
+         * @description A page may have fewer than `limit` although `next` is set: the search of one request is bounded.
+         */
+        get: operations["list_decisions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -565,6 +605,77 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/bulk/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the runs that match a filter, and for each action those that allow it. Nothing is changed. */
+        post: operations["preview_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm a bulk action on the runs that match a filter now, or on the runs that are named.
+         * @description The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume` or `runs:retry`, and `runs:answer` for the others.
+         */
+        post: operations["start_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/bulk/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a bulk action with its progress and a result for each run. */
+        get: operations["get_bulk"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/bulk/{run}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try the runs of a bulk action again that failed or were not reached, as a new bulk action. */
+        post: operations["retry_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workers": {
         parameters: {
             query?: never;
@@ -593,6 +704,26 @@ export interface paths {
         put?: never;
         /** Find runs that should continue and that nobody advances, and hand them to the next worker. */
         post: operations["sweep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List who changed what, from where, with which result, the newest first.
+         * @description A page may have fewer entries than `limit` although `next` is set: the search of one request is bounded.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -696,6 +827,26 @@ export interface paths {
         };
         /** Get one workflow that this server can start. */
         get: operations["get_workflow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{workflow}/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get how the runs of a workflow went over time: counts, and percentiles of their durations.
+         * @description The newest 5,000 runs of the time are counted.
+         */
+        get: operations["get_statistics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -916,7 +1067,8 @@ export interface components {
         };
         /**
          * RunDetailView
-         * @description One run with its nodes, children, files, questions and actions.
+         * @description One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of
+         *         its workflow.
          */
         RunDetailView: {
             run: string;
@@ -939,6 +1091,7 @@ export interface components {
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];
             holder: components["schemas"]["HolderView"] | null;
+            known_by: string[];
             entry: string;
             root: string;
             key: string | null;
@@ -1025,31 +1178,18 @@ export interface components {
         /**
          * ActionView
          * @description An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell
-         *         command, `why` its effect, `repair` the plan of a repair.
+         *         command, `why` its effect. Of a useful action, `appends` are the events that it would append and `effects` what it would
+         *         do besides; of a repair, `code` is the finding. Null if that depends on a value that is not known yet.
          */
         ActionView: {
             action: string;
             useful: boolean;
             command: string;
             why: string;
-            repair: components["schemas"]["RepairView"] | null;
-        };
-        /**
-         * RepairView
-         * @description A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair.
-         *
-         *         A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written
-         *         again. `error` says why the repair failed.
-         */
-        RepairView: {
             code: string | null;
-            needed: boolean;
-            done: boolean;
-            appends: components["schemas"]["PlannedEventView"][];
+            to: string | null;
+            appends: components["schemas"]["PlannedEventView"][] | null;
             effects: string[];
-            new_branch: number | null;
-            reason: string;
-            error: string | null;
         };
         /**
          * PlannedEventView
@@ -1389,6 +1529,23 @@ export interface components {
             recovered: components["schemas"]["RepairView"][];
             questions: components["schemas"]["QuestionView"][];
         };
+        /**
+         * RepairView
+         * @description A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair.
+         *
+         *         A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written
+         *         again. `error` says why the repair failed.
+         */
+        RepairView: {
+            code: string | null;
+            needed: boolean;
+            done: boolean;
+            appends: components["schemas"]["PlannedEventView"][];
+            effects: string[];
+            new_branch: number | null;
+            reason: string;
+            error: string | null;
+        };
         /** RetryBody */
         RetryBody: {
             /** @default  */
@@ -1406,6 +1563,52 @@ export interface components {
             node: string;
             /** @description Any JSON value. */
             feedback?: unknown;
+        };
+        /**
+         * PlanBody
+         * @description The action, and the fields that its own body has.
+         */
+        PlanBody: {
+            /** @default  */
+            reason: string;
+            /**
+             * @description Children that the new branch leaves: cancel or keep them.
+             * @default cancel
+             * @enum {unknown}
+             */
+            children: "cancel" | "keep";
+            /**
+             * @description See `jump`.
+             * @default
+             */
+            to: number | string;
+            /** @description Other inputs for the node. */
+            inputs?: {
+                [key: string]: unknown;
+            };
+            /** @description What the node is to have returned. */
+            output?: unknown;
+            /** @enum {unknown} */
+            action: "activate" | "cancel" | "jump" | "pause" | "resume" | "retry" | "rewind";
+            /** @default  */
+            node: string;
+            /** @description Any JSON value. */
+            feedback?: unknown;
+            /** @default 1 */
+            nodes: number;
+            /** @default 0 */
+            branch: number;
+            /** @default false */
+            force: boolean;
+        };
+        /**
+         * PlanView
+         * @description The events that a command would append to a run, and its `effects` besides.
+         */
+        PlanView: {
+            run: string;
+            would_append: components["schemas"]["PlannedEventView"][];
+            effects: string[];
         };
         /** JumpBody */
         JumpBody: {
@@ -1518,6 +1721,28 @@ export interface components {
             schema: unknown;
             run: string;
         };
+        /**
+         * DecisionListView
+         * @description Decisions, the newest first. `next` is the cursor of the next page, null at the end.
+         */
+        DecisionListView: {
+            decisions: components["schemas"]["DecisionView"][];
+            next: string | null;
+        };
+        /**
+         * DecisionView
+         * @description A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
+         *         run has it.
+         */
+        DecisionView: {
+            run: string;
+            interaction: string;
+            text: string;
+            answer: string;
+            by: string;
+            /** Format: date-time */
+            time: string;
+        };
         /** AnswerBody */
         AnswerBody: {
             /** @description Any JSON value. */
@@ -1546,6 +1771,111 @@ export interface components {
              */
             interaction: string;
         };
+        /** PreviewBody */
+        PreviewBody: {
+            /**
+             * @default {
+             *       "status": [],
+             *       "workflow": "",
+             *       "tag": [],
+             *       "parent": "",
+             *       "text": ""
+             *     }
+             */
+            filter: components["schemas"]["RunsWanted"];
+        };
+        /**
+         * RunsWanted
+         * @description The same conditions as those of the list of runs. Times are microseconds.
+         */
+        RunsWanted: {
+            /** @default [] */
+            status: components["schemas"]["RunStatus"][];
+            /** @default  */
+            workflow: string;
+            /** @default [] */
+            tag: string[];
+            /** @default  */
+            parent: string;
+            /** @default  */
+            text: string;
+            since?: number;
+            until?: number;
+            /** @description Only held runs, or only the others. */
+            held?: boolean;
+        };
+        /**
+         * BulkPreviewView
+         * @description How many runs match, and for each action how many allow it and why the others are skipped.
+         */
+        BulkPreviewView: {
+            matched: number;
+            allowed: {
+                [key: string]: number;
+            };
+            skipped: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+        };
+        /** BulkBody */
+        BulkBody: {
+            /** @default  */
+            reason: string;
+            /** @enum {unknown} */
+            action: "answer" | "approve" | "cancel" | "pause" | "reject" | "resume" | "retry";
+            /** @description All runs that match now. */
+            filter?: components["schemas"]["RunsWanted"];
+            /**
+             * @description These runs, instead of a filter.
+             * @default []
+             */
+            runs: components["schemas"]["BulkTarget"][];
+            /** @description The answer, for the action `answer`. */
+            value?: unknown;
+        };
+        /** BulkTarget */
+        BulkTarget: {
+            run: string;
+            /**
+             * @description The question; needed if the run asks several.
+             * @default
+             */
+            interaction: string;
+        };
+        /**
+         * BulkView
+         * @description A bulk action, which is carried out by `run`. When that has completed, done + skipped + failed = confirmed. `next` is
+         *         the cursor of the next outcomes, null at the end.
+         */
+        BulkView: {
+            run: string;
+            action: string;
+            by: string;
+            reason: string;
+            status: components["schemas"]["RunStatus"];
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            updated: string;
+            confirmed: number;
+            done: number;
+            skipped: number;
+            failed: number;
+            outcomes: components["schemas"]["BulkOutcomeView"][];
+            next: string | null;
+        };
+        /**
+         * BulkOutcomeView
+         * @description What became of one run of a bulk action. `reason` says why it is not done; `result` is null until it is reached.
+         */
+        BulkOutcomeView: {
+            run: string;
+            interaction: string;
+            result: ("done" | "failed" | "skipped") | null;
+            reason: string;
+        };
         /**
          * WorkerListView
          * @description The workers of a store, live ones first.
@@ -1555,7 +1885,7 @@ export interface components {
         };
         /**
          * WorkerView
-         * @description A worker of a store. It can execute `workflows` and holds `runs`.
+         * @description A worker of a store. It claims runs of `workflows` and holds `runs`.
          */
         WorkerView: {
             worker: string;
@@ -1603,6 +1933,31 @@ export interface components {
             key: string;
             /** @enum {unknown} */
             outcome: "" | "finished" | "handed over" | "held";
+        };
+        /**
+         * AuditListView
+         * @description Audit entries, the newest first. `next` is the cursor of the next page, null at the end.
+         */
+        AuditListView: {
+            entries: components["schemas"]["AuditEntryView"][];
+            next: string | null;
+        };
+        /**
+         * AuditEntryView
+         * @description A request that changed something or was refused: who sent it from where, what it was about, and its result.
+         */
+        AuditEntryView: {
+            id: string;
+            /** Format: date-time */
+            time: string;
+            by: string;
+            role: string;
+            address: string;
+            action: string;
+            subject: string;
+            note: string;
+            status: number;
+            code: string;
         };
         /**
          * TokenListView
@@ -1684,6 +2039,48 @@ export interface components {
             required: boolean;
             /** @description A value of a user, as JSON. */
             schema: unknown;
+        };
+        /**
+         * StatisticsView
+         * @description How the runs of a workflow went, by when they were created. If there are more than one request reads, the newest are
+         *         counted: `since` is the oldest of these, and `is_complete` is false.
+         */
+        StatisticsView: {
+            workflow: string;
+            /** Format: date-time */
+            since: string;
+            /** Format: date-time */
+            until: string;
+            is_complete: boolean;
+            runs: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            duration_ms: components["schemas"]["Percentiles"] | null;
+            buckets: components["schemas"]["StatisticsBucketView"][];
+        };
+        /**
+         * Percentiles
+         * @description Durations in milliseconds, from creation to end, of the runs that completed.
+         */
+        Percentiles: {
+            p50: number;
+            p90: number;
+            p99: number;
+            longest: number;
+        };
+        /**
+         * StatisticsBucketView
+         * @description The runs that were created in one interval, from `since` to that of the next.
+         */
+        StatisticsBucketView: {
+            /** Format: date-time */
+            since: string;
+            runs: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            duration_ms: components["schemas"]["Percentiles"] | null;
         };
         /**
          * VersionListView
@@ -3821,6 +4218,146 @@ export interface operations {
             };
         };
     };
+    plan_action: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "jump",
+                 *       "to": "fetch"
+                 *     }
+                 */
+                "application/json": components["schemas"]["PlanBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
     jump_run: {
         parameters: {
             query?: never;
@@ -4608,6 +5145,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["InboxView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    list_decisions: {
+        parameters: {
+            query?: {
+                /** @description How many items a page has. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecisionListView"];
                 };
             };
             /** @description Unauthorized */
@@ -5610,6 +6226,454 @@ export interface operations {
             };
         };
     };
+    preview_bulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "status": [
+                 *           "waiting"
+                 *         ],
+                 *         "workflow": "refund"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PreviewBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkPreviewView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    start_bulk: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key is the same bulk action: the one that exists is answered. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "cancel",
+                 *       "filter": {
+                 *         "status": [
+                 *           "waiting"
+                 *         ],
+                 *         "workflow": "refund"
+                 *       },
+                 *       "reason": "recalled"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BulkBody"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    get_bulk: {
+        parameters: {
+            query?: {
+                /** @description Only these. */
+                result?: "done" | "failed" | "skipped";
+                /** @description How many items a page has. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    retry_bulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
     list_workers: {
         parameters: {
             query?: never;
@@ -5758,6 +6822,99 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                /** @description Part of the name of who sent the request. */
+                by?: string;
+                /** @description Operation ids; may be given several times. */
+                action?: string[];
+                /** @description The run or token that the request was about. */
+                subject?: string;
+                /** @description The address that the request came from. */
+                address?: string;
+                /** @description Only requests that were refused, or only the others. */
+                refused?: boolean;
+                /** @description At or after this time, in microseconds. */
+                since?: number;
+                /** @description Before this time, in microseconds. */
+                until?: number;
+                /** @description How many items a page has. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditListView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6516,6 +7673,89 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    get_statistics: {
+        parameters: {
+            query?: {
+                /** @description Created at or after this time; 7 days ago by default. */
+                since?: number;
+                /** @description Created before this time; now by default. */
+                until?: number;
+                /** @description How many intervals. */
+                buckets?: number;
+            };
+            header?: never;
+            path: {
+                workflow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatisticsView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
