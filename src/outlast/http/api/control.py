@@ -116,6 +116,7 @@ async def retry_run(call: Call) -> s.ControlView:
     "/runs/{run}/plan",
     "runs:read",
     body=r.PlanBody,
+    audited=False,
     example={"action": "jump", "to": "fetch"},
     **{**_VERB, "answers": s.PlanView},
 )
