@@ -28,7 +28,7 @@ class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base of all bodies."""
 
 
-class ListRuns(Query, frozen=True, kw_only=True):
+class CountRuns(Query, frozen=True, kw_only=True):
     status: Annotated[tuple[RunStatus, ...], Meta(description="One or more statuses; may be given several times.")] = ()
     workflow: Text = ""
     tag: Annotated[tuple[Text, ...], Meta(description="Tags that a run must have; may be given several times.")] = ()
@@ -36,6 +36,12 @@ class ListRuns(Query, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=1000, description="Text in id, workflow, title, tags or reason.")] = ""
     since: Annotated[Number, Meta(description="Created at or after this time, in microseconds.")] | UnsetType = UNSET
     until: Annotated[Number, Meta(description="Created before this time, in microseconds.")] | UnsetType = UNSET
+    children: Annotated[bool, Meta(description="False leaves out the children of other runs.")] = True
+    held: Annotated[bool, Meta(description="Only held runs, or only the others.")] | UnsetType = UNSET
+    asks: Annotated[bool, Meta(description="Only runs that wait for a person, or only the others.")] | UnsetType = UNSET
+
+
+class ListRuns(CountRuns, frozen=True, kw_only=True):
     limit: Limit = 50
     cursor: Cursor = ""
 

@@ -207,6 +207,13 @@ class BatchView(View, frozen=True, kw_only=True):
     items: tuple[BatchItemView, ...]
 
 
+class RunCountView(View, frozen=True, kw_only=True):
+    """How many runs match a filter. `more` if there are more than were counted."""
+
+    count: int
+    more: bool
+
+
 class EventListView(View, frozen=True, kw_only=True):
     """Events in order. `next` is the `after` of the next page, null at the end of the log."""
 

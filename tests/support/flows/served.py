@@ -107,3 +107,8 @@ async def large(size: int) -> str:
 @ol.workflow
 async def served_large(size: int) -> str:
     return await large(size)
+
+
+@ol.workflow
+async def served_parent(value: int = 1) -> int:
+    return await served_double(value)

@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List runs, newest first.
-         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for.
+         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `held` or `asks` a page may have fewer runs than `limit` although `next` is set: the search of one request is bounded.
          */
         get: operations["list_runs"];
         put?: never;
@@ -42,6 +42,23 @@ export interface paths {
          * @description An item that is refused does not stop the others. `wait` is not for batches.
          */
         post: operations["start_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count the runs that match a filter, up to 1,000. */
+        get: operations["count_runs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1064,6 +1081,14 @@ export interface components {
             live: boolean;
             last_seen: string | null;
             expires: string | null;
+        };
+        /**
+         * RunCountView
+         * @description How many runs match a filter. `more` if there are more than were counted.
+         */
+        RunCountView: {
+            count: number;
+            more: boolean;
         };
         /**
          * RunDetailView
@@ -2127,6 +2152,12 @@ export interface operations {
                 since?: number;
                 /** @description Created before this time, in microseconds. */
                 until?: number;
+                /** @description False leaves out the children of other runs. */
+                children?: boolean;
+                /** @description Only held runs, or only the others. */
+                held?: boolean;
+                /** @description Only runs that wait for a person, or only the others. */
+                asks?: boolean;
                 /** @description How many items a page has. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -2440,6 +2471,99 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    count_runs: {
+        parameters: {
+            query?: {
+                /** @description One or more statuses; may be given several times. */
+                status?: components["schemas"]["RunStatus"][];
+                workflow?: string;
+                /** @description Tags that a run must have; may be given several times. */
+                tag?: string[];
+                parent?: string;
+                /** @description Text in id, workflow, title, tags or reason. */
+                text?: string;
+                /** @description Created at or after this time, in microseconds. */
+                since?: number;
+                /** @description Created before this time, in microseconds. */
+                until?: number;
+                /** @description False leaves out the children of other runs. */
+                children?: boolean;
+                /** @description Only held runs, or only the others. */
+                held?: boolean;
+                /** @description Only runs that wait for a person, or only the others. */
+                asks?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCountView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
