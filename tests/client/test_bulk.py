@@ -199,9 +199,9 @@ async def test_what_is_refused_starts_nothing(tmp_path: Path, monkeypatch: pytes
             await engine.bulk.progress(runs[0])
 
 
-async def test_only_held_runs(tmp_path: Path) -> None:
+async def test_a_condition_that_stores_do_not_know(tmp_path: Path) -> None:
     async with ol.open(tmp_path / "runs.db") as engine:
         await started(engine, served.served_rejected, "a", status="failed")
-        preview = await engine.bulk.preview(RunFilter(), held=True)
+        preview = await engine.bulk.preview(RunFilter(), lambda summary: summary.held)
         assert preview.matched == 0
-        assert (await engine.bulk.preview(RunFilter(), held=False)).matched == 1
+        assert (await engine.bulk.preview(RunFilter(), lambda summary: not summary.held)).matched == 1

@@ -14,7 +14,7 @@ from outlast.cli.entrypoint import MISUSED, SOUND, command
 from outlast.cli.options import ByOption, Form, FormOption, ReasonOption, RunArgument
 from outlast.cli.outcome import where_of
 from outlast.cli.parameters import read_json
-from outlast.cli.ps import statuses_of
+from outlast.cli.ps import wanted_of
 from outlast.cli.run import working
 from outlast.client.bulk import ACTIONS, MAX_RUNS
 from outlast.compose import open_desk
@@ -81,16 +81,16 @@ async def start(
     given = read_json(value, "--json") if value is not None else None
     async with open_desk(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
-        statuses, held = statuses_of(status or ())
+        runs = wanted_of(status or ())
         wanted = RunFilter(
-            statuses=statuses,
+            statuses=runs.statuses,
             workflow=workflow or "",
             tags=tuple(tag or ()),
             text=text or "",
             created_from=parse_time(since, now) if since else None,
             created_until=parse_time(until, now) if until else None,
         )
-        preview = await engine.bulk.preview(wanted, held=held)
+        preview = await engine.bulk.preview(wanted, runs.has)
     view = BulkPreviewView(matched=preview.matched, allowed=preview.allowed, skipped=preview.skipped)
     if dry_run:
         show_view(view, output, action=chosen)
@@ -99,11 +99,11 @@ async def start(
         _confirm(chosen, preview.matched, preview.allowed[chosen])
     if no_wait:
         async with open_desk(settings) as desk:
-            run = await desk.bulk.start(chosen, wanted, held=held, by=by, reason=reason, value=given)
+            run = await desk.bulk.start(chosen, wanted, runs.has, by=by, reason=reason, value=given)
         notice(f"run {run} carries it out: outlast bulk show {run}{where_of(settings)}")
         return SOUND
     async with working(settings) as engine:
-        run = await engine.bulk.start(chosen, wanted, held=held, by=by, reason=reason, value=given)
+        run = await engine.bulk.start(chosen, wanted, runs.has, by=by, reason=reason, value=given)
         notice(f"run {run} carries it out")
         await engine.result(run)
     return await _show(settings, run, output)

@@ -89,7 +89,7 @@ async def ps(
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify
     """
-    wanted = _wanted(status or ())
+    wanted = wanted_of(status or ())
     async with open_desk(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in (since, until))
@@ -112,7 +112,7 @@ async def ps(
     return SOUND
 
 
-def _wanted(given: Sequence[str]) -> Wanted:
+def wanted_of(given: Sequence[str]) -> Wanted:
     """Empty parts beside a comma are ignored. All parts empty is an error: it would list every run."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:
@@ -121,12 +121,6 @@ def _wanted(given: Sequence[str]) -> Wanted:
     is_held_wanted, is_failed_wanted = HELD in names, RunStatus.FAILED in known
     statuses = dict.fromkeys([*known, *([RunStatus.FAILED] if is_held_wanted else [])])
     return Wanted(tuple(statuses), None if is_held_wanted is is_failed_wanted else is_held_wanted)
-
-
-def statuses_of(given: Sequence[str]) -> tuple[tuple[RunStatus, ...], bool | None]:
-    """The statuses that --status names, and whether only held runs, or none, are meant."""
-    wanted = _wanted(given)
-    return wanted.statuses, wanted.held
 
 
 def _status(name: str) -> RunStatus:

@@ -6,7 +6,7 @@ Each event that it appends to a run names it (`by`): an attempt that repeats an 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -54,6 +54,8 @@ Action: TypeAlias = Literal["cancel", "pause", "resume", "retry", "approve", "re
 ACTIONS: tuple[Action, ...] = get_args(Action)
 ANSWERS: tuple[Action, ...] = ("approve", "reject", "answer")
 Result: TypeAlias = Literal["done", "skipped", "failed"]
+Matches: TypeAlias = Callable[[RunSummary], bool]
+"""A condition that stores do not know."""
 _VERBS: dict[Action, Verb] = {"cancel": "cancel", "pause": "pause", "resume": "resume", "retry": "retry"}
 _FAULTS = (InvalidInput, NotFound, NotImportable, NotDurable)
 """Refusals that the state of the run does not explain: the action failed, it was not skipped."""
@@ -221,9 +223,9 @@ class Bulk:
         self._engine = engine
         self._store = engine._store
 
-    async def preview(self, filter: RunFilter, *, held: bool | None = None) -> Preview:
-        """How many runs match the filter, and how many of them allow each action, by their summaries. Nothing is changed."""
-        runs = [summary async for summary in self._matching(filter, held)]
+    async def preview(self, filter: RunFilter, matches: Matches | None = None) -> Preview:
+        """How many runs match the filter and `matches`, and how many of them allow each action, by their summaries."""
+        runs = [summary async for summary in self._matching(filter, matches)]
         questions, owned = await self._questions(runs), await self._owned()
         allowed: dict[str, int] = dict.fromkeys(ACTIONS, 0)
         skipped: dict[str, dict[str, int]] = {action: {} for action in ACTIONS}
@@ -240,8 +242,8 @@ class Bulk:
         self,
         action: Action,
         filter: RunFilter | None = None,
+        matches: Matches | None = None,
         *,
-        held: bool | None = None,
         targets: Iterable[Target] = (),
         by: str = "",
         reason: str = "",
@@ -255,7 +257,7 @@ class Bulk:
         if run is not None and await self._store.head(run) is not None:
             return run
         if filter is not None:
-            chosen = [Target(summary.run) async for summary in self._matching(filter, held)]
+            chosen = [Target(summary.run) async for summary in self._matching(filter, matches)]
         else:
             chosen = list(dict.fromkeys(targets))
         if not chosen:
@@ -311,11 +313,11 @@ class Bulk:
         chosen._start_options["by"] = order.by
         return (await self._engine.start(chosen, order, targets)).run
 
-    async def _matching(self, filter: RunFilter, held: bool | None) -> AsyncIterator[RunSummary]:
+    async def _matching(self, filter: RunFilter, matches: Matches | None) -> AsyncIterator[RunSummary]:
         """The runs that match, without other bulk actions unless they are asked for."""
         found = 0
         async for summary in self._engine.iter_runs(msgspec.structs.replace(filter, after="", limit=PAGE)):
-            if summary.workflow == BULK != filter.workflow or not _has(summary, held, filter.statuses):
+            if summary.workflow == BULK != filter.workflow or not (matches is None or matches(summary)):
                 continue
             found += 1
             if found > MAX_RUNS:
@@ -340,12 +342,6 @@ class Bulk:
     async def _owned(self) -> set[str]:
         """The runs that live workers hold."""
         return {run for worker in await self._engine.workers() if worker.is_live for run in worker.runs}
-
-
-def _has(summary: RunSummary, held: bool | None, statuses: Sequence[RunStatus]) -> bool:
-    """Whether the run is held or not, as wanted; beside other statuses, this is asked of failed runs only."""
-    is_meant = summary.status is RunStatus.FAILED or not statuses
-    return held is None or not is_meant or summary.held is held
 
 
 def _reason_to_skip(summary: RunSummary, action: Action, questions: Sequence[Wait], is_owned: bool) -> str:

@@ -145,21 +145,8 @@ class Statistics(Query, frozen=True, kw_only=True):
     buckets: Annotated[int, Meta(ge=1, le=200, description="How many intervals.")] = 28
 
 
-class RunsWanted(Body, frozen=True, kw_only=True):
-    """The same conditions as those of the list of runs. Times are microseconds."""
-
-    status: tuple[RunStatus, ...] = ()
-    workflow: Text = ""
-    tag: tuple[Text, ...] = ()
-    parent: Text = ""
-    text: Text = ""
-    since: Number | UnsetType = UNSET
-    until: Number | UnsetType = UNSET
-    held: Annotated[bool, Meta(description="Only held runs, or only the others.")] | UnsetType = UNSET
-
-
 class PreviewBody(Body, frozen=True, kw_only=True):
-    filter: RunsWanted = RunsWanted()
+    filter: Annotated[CountRuns, Meta(description="As in the list of runs.")] = CountRuns()
 
 
 class BulkTarget(Body, frozen=True, kw_only=True):
@@ -169,7 +156,9 @@ class BulkTarget(Body, frozen=True, kw_only=True):
 
 class BulkBody(ReasonBody, frozen=True, kw_only=True):
     action: Action
-    filter: Annotated[RunsWanted, Meta(description="All runs that match now.")] | UnsetType = UNSET
+    filter: Annotated[CountRuns, Meta(description="All runs that match now, as in the list of runs.")] | UnsetType = (
+        UNSET
+    )
     runs: Annotated[
         tuple[BulkTarget, ...], Meta(max_length=10_000, description="These runs, instead of a filter.")
     ] = ()

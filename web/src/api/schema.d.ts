@@ -1799,35 +1799,52 @@ export interface components {
         /** PreviewBody */
         PreviewBody: {
             /**
+             * @description As in the list of runs.
              * @default {
              *       "status": [],
              *       "workflow": "",
              *       "tag": [],
              *       "parent": "",
-             *       "text": ""
+             *       "text": "",
+             *       "children": true
              *     }
              */
-            filter: components["schemas"]["RunsWanted"];
+            filter: components["schemas"]["CountRuns"];
         };
-        /**
-         * RunsWanted
-         * @description The same conditions as those of the list of runs. Times are microseconds.
-         */
-        RunsWanted: {
-            /** @default [] */
+        /** CountRuns */
+        CountRuns: {
+            /**
+             * @description One or more statuses; may be given several times.
+             * @default []
+             */
             status: components["schemas"]["RunStatus"][];
             /** @default  */
             workflow: string;
-            /** @default [] */
+            /**
+             * @description Tags that a run must have; may be given several times.
+             * @default []
+             */
             tag: string[];
             /** @default  */
             parent: string;
-            /** @default  */
+            /**
+             * @description Text in id, workflow, title, tags or reason.
+             * @default
+             */
             text: string;
+            /** @description Created at or after this time, in microseconds. */
             since?: number;
+            /** @description Created before this time, in microseconds. */
             until?: number;
+            /**
+             * @description False leaves out the children of other runs.
+             * @default true
+             */
+            children: boolean;
             /** @description Only held runs, or only the others. */
             held?: boolean;
+            /** @description Only runs that wait for a person, or only the others. */
+            asks?: boolean;
         };
         /**
          * BulkPreviewView
@@ -1850,8 +1867,8 @@ export interface components {
             reason: string;
             /** @enum {unknown} */
             action: "answer" | "approve" | "cancel" | "pause" | "reject" | "resume" | "retry";
-            /** @description All runs that match now. */
-            filter?: components["schemas"]["RunsWanted"];
+            /** @description All runs that match now, as in the list of runs. */
+            filter?: components["schemas"]["CountRuns"];
             /**
              * @description These runs, instead of a filter.
              * @default []

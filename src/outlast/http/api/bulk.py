@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from msgspec import UNSET
 
@@ -9,13 +11,12 @@ from outlast.client.bulk import Action, Target
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
-from outlast.http.api.runs import MAX_KEY, given, run_of
+from outlast.http.api.runs import MAX_KEY, filter_of, given, matches, run_of
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, Reply, operation
 from outlast.http.permissions import Permission
 from outlast.http.problems import HttpError
 from outlast.http.starting import value_of
-from outlast.store import RunFilter
 
 PERMISSION: dict[Action, Permission] = {
     "cancel": "runs:cancel",
@@ -27,18 +28,6 @@ PERMISSION: dict[Action, Permission] = {
     "answer": "runs:answer",
 }
 """What each action needs besides `runs:bulk`."""
-
-
-def _filter(wanted: r.RunsWanted) -> RunFilter:
-    return RunFilter(
-        statuses=wanted.status,
-        workflow=wanted.workflow,
-        tags=wanted.tag,
-        parent=wanted.parent,
-        text=wanted.text,
-        created_from=given(wanted.since),
-        created_until=given(wanted.until),
-    )
 
 
 @operation(
@@ -53,8 +42,8 @@ def _filter(wanted: r.RunsWanted) -> RunFilter:
 )
 async def preview_bulk(call: Call) -> s.BulkPreviewView:
     """Count the runs that match a filter, and for each action those that allow it. Nothing is changed."""
-    wanted: r.RunsWanted = call.body.filter
-    found = await call.engine.bulk.preview(_filter(wanted), held=given(wanted.held))
+    wanted: r.CountRuns = call.body.filter
+    found = await call.engine.bulk.preview(filter_of(wanted), partial(matches, query=wanted))
     return s.BulkPreviewView(matched=found.matched, allowed=found.allowed, skipped=found.skipped)
 
 
@@ -89,8 +78,8 @@ async def start_bulk(call: Call) -> Reply:
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
     run = await call.engine.bulk.start(
         body.action,
-        None if body.filter is UNSET else _filter(body.filter),
-        held=None if body.filter is UNSET else given(body.filter.held),
+        None if body.filter is UNSET else filter_of(body.filter),
+        None if body.filter is UNSET else partial(matches, query=body.filter),
         targets=[Target(each.run, each.interaction) for each in body.runs],
         by=call.by,
         reason=body.reason,
