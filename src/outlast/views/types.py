@@ -542,6 +542,64 @@ class SettingsView(View, frozen=True, kw_only=True):
 # --- tokens of a server
 
 
+class BulkPreviewView(View, frozen=True, kw_only=True):
+    """How many runs match, and for each action how many allow it and why the others are skipped."""
+
+    matched: int
+    allowed: dict[str, int]
+    skipped: dict[str, dict[str, int]]
+
+
+class BulkOutcomeView(View, frozen=True, kw_only=True):
+    """What became of one run of a bulk action. `reason` says why it is not done; `result` is null until it is reached."""
+
+    run: str
+    interaction: str
+    result: Literal["done", "skipped", "failed"] | None
+    reason: str
+
+
+class BulkView(View, frozen=True, kw_only=True):
+    """A bulk action, which is carried out by `run`. When that has completed, done + skipped + failed = confirmed. `next` is
+    the cursor of the next outcomes, null at the end."""
+
+    run: str
+    action: str
+    by: str
+    reason: str
+    status: RunStatus
+    created: Time
+    updated: Time
+    confirmed: int
+    done: int
+    skipped: int
+    failed: int
+    outcomes: tuple[BulkOutcomeView, ...]
+    next: str | None
+
+
+class AuditEntryView(View, frozen=True, kw_only=True):
+    """A request that changed something or was refused: who sent it from where, what it was about, and its result."""
+
+    id: str
+    time: Time
+    by: str
+    role: str
+    address: str
+    action: str
+    subject: str
+    note: str
+    status: int
+    code: str
+
+
+class AuditListView(View, frozen=True, kw_only=True):
+    """Audit entries, the newest first. `next` is the cursor of the next page, null at the end."""
+
+    entries: tuple[AuditEntryView, ...]
+    next: str | None
+
+
 class TokenView(View, frozen=True, kw_only=True):
     """A token, without its secret. `used` is when it was last used, to the minute."""
 

@@ -116,6 +116,7 @@ async def retry_run(call: Call) -> s.ControlView:
     "/runs/{run}/plan",
     "runs:read",
     body=r.PlanBody,
+    audited=False,
     example={"action": "jump", "to": "fetch"},
     **{**_VERB, "answers": s.PlanView},
 )
@@ -224,4 +225,5 @@ async def examine_run(call: Call) -> s.ExaminationView:
 )
 async def repair_run(call: Call) -> s.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
+    call.note = "" if call.body.fix else "dry run"
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix)

@@ -72,6 +72,7 @@ async def start_run(call: Call) -> Reply:
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
     view, is_new = await start(call.state, body, key=key, by=call.by)
+    call.subject, call.note = view.run, view.workflow
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
     return Reply(view, 201 if is_new else 200, {"Location": f"/api/v1/runs/{view.run}"})
@@ -103,6 +104,7 @@ async def start_batch(call: Call) -> s.BatchView:
         except OutlastError as error:
             made = s.BatchItemView(started=None, status=status_of(error), code=error.code, detail=str(error))
         items.append(made)
+    call.note = f"{sum(each.started is not None for each in items)} of {len(items)} accepted"
     return s.BatchView(items=tuple(items))
 
 
@@ -118,7 +120,7 @@ async def list_runs(call: Call) -> s.RunListView:
     search of one request is bounded.
     """
     query: r.ListRuns = call.query
-    about = (_wanted(query), given(query.held), given(query.asks))
+    about = (filter_of(query), given(query.held), given(query.asks))
     found, after = await _search(call, query, after_of(about, query.cursor), query.limit)
     return await s.list_view(call.state.store, Page(tuple(found)), cursor_of(about, after))
 
@@ -135,7 +137,7 @@ MAX_SEARCHED = 5000
 """Runs that one request looks at."""
 
 
-def _wanted(query: r.CountRuns) -> RunFilter:
+def filter_of(query: r.CountRuns) -> RunFilter:
     return RunFilter(
         statuses=query.status,
         workflow=query.workflow,
@@ -151,17 +153,17 @@ def _wanted(query: r.CountRuns) -> RunFilter:
 async def _search(call: Call, query: r.CountRuns, after: str, limit: int) -> tuple[list[Listed], str]:
     """Up to `limit` runs that match, and where to continue. Whether a run is held or asks, only its summary knows."""
     found: list[Listed] = []
-    wanted, searched = _wanted(query), 0
+    wanted, searched = filter_of(query), 0
     while True:
         size = limit - len(found)
         page = await call.engine.list_runs(msgspec.structs.replace(wanted, after=after, limit=size))
-        found += [each for each in page.items if _matches(each.summary, query)]
+        found += [each for each in page.items if matches(each.summary, query)]
         after, searched = page.next, searched + size
         if not after or len(found) == limit or searched >= MAX_SEARCHED:
             return found, after
 
 
-def _matches(summary: RunSummary, query: r.CountRuns) -> bool:
+def matches(summary: RunSummary, query: r.CountRuns) -> bool:
     is_asking = summary.held or any(wait.kind == "interaction" for wait in summary.waits)
     return query.held in (UNSET, summary.held) and query.asks in (UNSET, is_asking)
 
