@@ -67,6 +67,7 @@ $(DEMO)/.ready: requirements/runtime.txt
 
 demo: $(DEMO)/.ready  ## Kill a workflow half-way, start it again, and see what was recovered
 	PYTHONPATH=src $(DEMO)/bin/python -m demo
+	@$(if $(NPM),$(MAKE) --no-print-directory web && echo "The page is built; it is served by: make setup && $(BIN)/outlast dev examples/approval.py",echo "The web page needs Node 20; a wheel of Outlast carries it.")
 
 # Power is cut only in play there, so that files may lie in memory, where there is room for them and for programs: no flush
 # waits for a disk.
