@@ -128,7 +128,8 @@ class Feed:
             return
         summary = await self._engine.get(self.run)
         holding = await self._engine._store.holding(self.run)
-        self.is_stalled = summary.status in GOING and (holding is None or not holding.is_live)
+        is_going = summary.status in GOING and not summary.awaits_start
+        self.is_stalled = is_going and (holding is None or not holding.is_live)
         self.progress = await self._engine.diagnostics.scratch(self.run, summary.created)
 
 
