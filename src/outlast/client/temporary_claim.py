@@ -251,7 +251,8 @@ class Verbs:
 
 def _has_work(state: State) -> bool:
     """Whether a worker has work for a run: to advance it, or to cancel children of an older branch."""
-    return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
+    is_going = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) and not state.outline.awaits_start
+    return is_going or bool(state.to_cancel())
 
 
 def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
