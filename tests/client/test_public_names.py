@@ -83,8 +83,8 @@ MEMBERS: dict[type, str] = {
         check_migration current diff migrate of replay source starting_with
     """,
     Diagnostics: """
-        continued_as created current_branch holder lineage now open_question preview preview_recovery preview_retry
-        run_ids scratch take_over_later worker_id
+        continued_as created current_branch holder lineage now open_question preview preview_activate preview_cancel
+        preview_pause preview_recovery preview_retry run_ids scratch take_over_later worker_id workers_knowing
     """,
 }
 

@@ -85,6 +85,33 @@ def test_every_acknowledged_start_is_there_once_after_a_kill(tmp_path: Path) -> 
         assert len(seen) <= len(acknowledged) + 1  # the last may have begun and not have been acknowledged
 
 
+def test_a_bulk_cancel_that_is_killed_half_way_continues_by_itself(tmp_path: Path) -> None:
+    token, count = token_for(tmp_path), 300
+    with process(tmp_path, token=token) as first:
+        items = [{"workflow": "served_sleeps", "id": f"run-{number}"} for number in range(count)]
+        first.get("/api/v1/runs/batch", {"items": items})
+        first.until(f"run-{count - 1}", "waiting")
+        body = {"action": "cancel", "filter": {"workflow": "served_sleeps"}, "reason": "recall"}
+        status, confirmed = first.get("/api/v1/bulk", body)
+        assert (status, confirmed["confirmed"]) == (201, count)
+        bulk = f"/api/v1/bulk/{confirmed['run']}"
+        while (found := first.get(bulk)[1])["done"] < 20:
+            time.sleep(0.002)
+        first.end(signal.SIGKILL)
+        assert found["done"] < count, "it was killed too late to show anything"
+    with process(tmp_path, token=token) as second:
+        deadline = time.monotonic() + PATIENCE
+        while (found := second.get(bulk)[1])["status"] != "completed":
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+        assert (found["done"], found["skipped"], found["failed"]) == (count, 0, 0)
+        for number in range(count):
+            events = second.get(f"/api/v1/runs/run-{number}/events")[1]["events"]
+            asked = [each["fields"] for each in events if each["type"] == "CancelRequested"]
+            assert [(each["by"].endswith(f"bulk {found['run']}"), each["force"]) for each in asked] == [(True, False)]
+            assert events[-1]["type"] == "RunCancelled"
+
+
 def test_a_server_that_shuts_down_hands_its_runs_over(tmp_path: Path) -> None:
     token = token_for(tmp_path)
     with process(tmp_path, token=token) as first:
