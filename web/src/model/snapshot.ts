@@ -62,7 +62,9 @@ export function snapshotOf(detail: Detail): Snapshot {
     doneNodes: detail.done_nodes,
     allNodes: nodes.length + detail.retired_nodes,
     children: detail.children.length,
-    waits: detail.waits.map((each) => ({ ...each, since: each.since && ms(each.since), due: each.due && ms(each.due) }) as OpenWait),
+    waits: detail.waits.map(
+      (each) => ({ ...each, since: each.since && ms(each.since), due: each.due && ms(each.due) }) as OpenWait,
+    ),
     working: held || status === "failed" ? [] : nodes.filter((node) => OPEN.has(node.status)),
     failed: nodes.find((node) => node.node === detail.error?.node) ?? null,
   };

@@ -20,7 +20,9 @@ it("finds the frames of the user's code", () => {
 });
 
 it("shows the frames of libraries if there are no others", () => {
-  expect(framesOf('  File "/usr/lib/python3.11/socket.py", line 12, in create\n')).toMatchObject([{ file: "socket.py", code: "" }]);
+  expect(framesOf('  File "/usr/lib/python3.11/socket.py", line 12, in create\n')).toMatchObject([
+    { file: "socket.py", code: "" },
+  ]);
   expect(framesOf("")).toEqual([]);
 });
 
@@ -31,6 +33,8 @@ it("names errors", () => {
     "RunDiverged",
   ]);
   expect(shortErrorName("shop:MailServerDown")).toBe("MailServerDown");
-  expect(messageOf({ kind: "ValueError", message: "line 17: not a number\nin column price" })).toBe("line 17: not a number");
+  expect(messageOf({ kind: "ValueError", message: "line 17: not a number\nin column price" })).toBe(
+    "line 17: not a number",
+  );
   expect(messageOf({ kind: "shop:Down" })).toBe("shop.Down");
 });

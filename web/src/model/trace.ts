@@ -12,7 +12,8 @@ export interface Frame {
 }
 
 const FRAME = /^ *File "([^"\n]+)", line (\d+), in ([^\n]+)\n?(?: +([^\n]*))?/gm;
-const ENGINE = /[\\/](?:site-packages|dist-packages)[\\/]|[\\/]outlast[\\/](?:functions|execution|engine|values)[\\/]|[\\/]lib[\\/]python3|^</;
+const ENGINE =
+  /[\\/](?:site-packages|dist-packages)[\\/]|[\\/]outlast[\\/](?:functions|execution|engine|values)[\\/]|[\\/]lib[\\/]python3|^</;
 
 /** The frames of a traceback, outermost first; those of the engine and of libraries are left out, unless there are no others. */
 export function framesOf(trace: string): Frame[] {
@@ -30,7 +31,12 @@ export function framesOf(trace: string): Frame[] {
 /** `shop.MailServerDown` of `shop:MailServerDown`, `RunDiverged` of `outlast.run_diverged`. */
 export function errorName(kind: string): string {
   const code = /^outlast\.([a-z_]+)$/.exec(kind)?.[1];
-  return code ? code.split("_").map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("") : kind.replace(":", ".");
+  return code
+    ? code
+        .split("_")
+        .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+        .join("")
+    : kind.replace(":", ".");
 }
 
 /** The name of the error without its module. */

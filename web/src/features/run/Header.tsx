@@ -31,7 +31,10 @@ export function Header() {
           </>
         ) : null}
       </nav>
-      <h1 className="mt-1 text-title font-semibold break-words" title={detail.title.length > 120 ? detail.title : undefined}>
+      <h1
+        className="mt-1 text-title font-semibold break-words"
+        title={detail.title.length > 120 ? detail.title : undefined}
+      >
         {(detail.title || run).slice(0, 200)}
       </h1>
       <div className="mt-1 mb-3 flex flex-wrap items-center gap-x-4 gap-y-1 text-meta text-text-2">
@@ -66,6 +69,7 @@ function Took() {
   const { detail } = useRun();
   const now = useNow();
   const created = Date.parse(detail.created ?? "");
-  if (OVER.has(detail.status) && !detail.held) return <span>took {duration(Date.parse(detail.updated ?? "") - created)}</span>;
+  if (OVER.has(detail.status) && !detail.held)
+    return <span>took {duration(Date.parse(detail.updated ?? "") - created)}</span>;
   return <span className="text-text-3">for {duration(now - created, { whole: true })}</span>;
 }

@@ -11,7 +11,7 @@ import { Button } from "@/ui/Button";
 import { Since } from "@/ui/Duration";
 import { Moment } from "@/ui/Moment";
 import { useNow } from "@/ui/now";
-import { StatusBadge, STATUSES, statusOf } from "@/ui/StatusBadge";
+import { STATUSES, StatusBadge, statusOf } from "@/ui/StatusBadge";
 import { useSettings } from "@/ui/settings";
 import { Advice } from "./Advice";
 import { addressOf, useRun } from "./context";
@@ -21,7 +21,10 @@ export function Verdict() {
   const { detail, place, log, state, version } = useRun();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the newest state changes in place, with its version
   const shown = useMemo(
-    () => (place.at === null && (place.branch === null || place.branch === detail.branch) ? snapshotOf(detail) : snapshotAt(state, log)),
+    () =>
+      place.at === null && (place.branch === null || place.branch === detail.branch)
+        ? snapshotOf(detail)
+        : snapshotAt(state, log),
     [detail, place.at, place.branch, state, log, version],
   );
   const status = statusOf(shown);
@@ -66,9 +69,10 @@ function Sentence({ shown }: { shown: Snapshot }): ReactNode {
   const { detail } = useRun();
   const known = useKnown();
   const { status, error, failed, working } = shown;
-  if (shown.held) return failed && error?.kind === "outlast.node_interrupted"
-    ? `${cutName(failed.node)} was interrupted and must not be repeated without a decision`
-    : shown.reason || "A person must decide how this run continues";
+  if (shown.held)
+    return failed && error?.kind === "outlast.node_interrupted"
+      ? `${cutName(failed.node)} was interrupted and must not be repeated without a decision`
+      : shown.reason || "A person must decide how this run continues";
   switch (status) {
     case "created":
       return known === 0 ? `No live worker knows ${detail.workflow}` : "A worker will start it";
@@ -79,8 +83,22 @@ function Sentence({ shown }: { shown: Snapshot }): ReactNode {
     case "compensating":
       return working.length ? `${names(working.map((each) => each.node))} cleans up` : "What was done is being undone";
     case "completed":
-      if (shown.successor) return <>It continues as another run, <Link to={addressOf(shown.successor, {})} className="link">{shortId(shown.successor)}</Link></>;
-      return typeof shown.result === "string" ? shown.result.slice(0, 300) || "Completed" : shown.result === null ? "Completed without a result" : <code className="text-read">{oneLine(shown.result, 160).text}</code>;
+      if (shown.successor)
+        return (
+          <>
+            It continues as another run,{" "}
+            <Link to={addressOf(shown.successor, {})} className="link">
+              {shortId(shown.successor)}
+            </Link>
+          </>
+        );
+      return typeof shown.result === "string" ? (
+        shown.result.slice(0, 300) || "Completed"
+      ) : shown.result === null ? (
+        "Completed without a result"
+      ) : (
+        <code className="text-read">{oneLine(shown.result, 160).text}</code>
+      );
     case "cancelled":
       return shown.reason ? `Cancelled: ${shown.reason}` : "It was cancelled";
     case "failed": {
@@ -100,7 +118,8 @@ function atWork(shown: Snapshot): string {
     const waits = shown.waits.filter((wait) => wait.kind !== "outbox" && wait.kind !== "trigger");
     return waits.length ? waitsFor(shown) : "The code of the workflow is at work";
   }
-  if (working.length > 1) return `${counted(working.length, "node")} are at work: ${names(working.map((each) => each.node))}`;
+  if (working.length > 1)
+    return `${counted(working.length, "node")} are at work: ${names(working.map((each) => each.node))}`;
   if (first.attempt === 1) return `${cutName(first.node)} is at work`;
   return `${cutName(first.node)} is at its ${ordinal(first.attempt)} attempt: ${history(first)}`;
 }
@@ -108,7 +127,9 @@ function atWork(shown: Snapshot): string {
 function history({ attempt, crashes, error }: WorkingNode): string {
   const failures = attempt - 1 - crashes;
   const parts = [
-    crashes ? `${crashes} ${crashes === 1 ? "was" : "were"} lost with ${crashes === 1 ? "its worker" : "their workers"}` : "",
+    crashes
+      ? `${crashes} ${crashes === 1 ? "was" : "were"} lost with ${crashes === 1 ? "its worker" : "their workers"}`
+      : "",
     failures > 0 ? `${failures} failed${error ? ` (${messageOf(error)})` : ""}` : "",
   ];
   return parts.filter(Boolean).join(", ");
@@ -124,7 +145,8 @@ function waitsFor({ waits, waiting }: Snapshot): string {
   if (!wait) return "It waits";
   const more = waiting > 1 ? `, and ${waiting - 1} more` : "";
   if (wait.kind === "signal") return `It waits for the signal ${wait.text || wait.id}${more}`;
-  if (wait.id.startsWith("retry:")) return `${cutName(wait.node)} failed and is tried again${wait.text ? `: ${wait.text}` : ""}`;
+  if (wait.id.startsWith("retry:"))
+    return `${cutName(wait.node)} failed and is tried again${wait.text ? `: ${wait.text}` : ""}`;
   if (wait.kind === "timer") return `It sleeps${wait.id === "sleep" ? "" : ` (${plainName(wait.id)})`}${more}`;
   return `It waits for ${wait.text || wait.id}${more}`;
 }
@@ -146,8 +168,13 @@ function Where({ shown }: { shown: Snapshot }): ReactNode {
   if (shown.held)
     return (
       <>
-        {failed ? <>attempt {failed.attempt} began at <Moment time={failed.began} />. </> : null}
-        Held since <Moment time={shown.updated} />{ago(shown.updated)}
+        {failed ? (
+          <>
+            attempt {failed.attempt} began at <Moment time={failed.began} />.{" "}
+          </>
+        ) : null}
+        Held since <Moment time={shown.updated} />
+        {ago(shown.updated)}
       </>
     );
   if (status === "failed" && error) {
@@ -155,8 +182,19 @@ function Where({ shown }: { shown: Snapshot }): ReactNode {
     return (
       <>
         <code>{shortErrorName(error.kind)}</code>
-        {frame ? <> in <Link to={to({ tab: "story" })} className="link"><code>{frame.file}:{frame.line}, {frame.name}</code></Link></> : null}
-        {failed ? <>, attempt {failed.attempt}</> : null}, at <Moment time={shown.updated} />{ago(shown.updated)}
+        {frame ? (
+          <>
+            {" "}
+            in{" "}
+            <Link to={to({ tab: "story" })} className="link">
+              <code>
+                {frame.file}:{frame.line}, {frame.name}
+              </code>
+            </Link>
+          </>
+        ) : null}
+        {failed ? <>, attempt {failed.attempt}</> : null}, at <Moment time={shown.updated} />
+        {ago(shown.updated)}
       </>
     );
   }
@@ -168,27 +206,53 @@ function Where({ shown }: { shown: Snapshot }): ReactNode {
       </>
     );
   const wait = leading(shown);
-  if ((status === "waiting" || status === "running") && wait && !shown.working.length) return <WaitSince wait={wait} now={now} />;
+  if ((status === "waiting" || status === "running") && wait && !shown.working.length)
+    return <WaitSince wait={wait} now={now} />;
   if (status === "running" || status === "compensating") return <Progress shown={shown} />;
   if (status === "completed")
     return (
       <>
-        Completed at <Moment time={shown.updated} />{ago(shown.updated)}
+        Completed at <Moment time={shown.updated} />
+        {ago(shown.updated)}
         {shown.branch ? `, on branch ${shown.branch}. What was done on earlier branches is kept` : ""}
       </>
     );
-  return <>Since <Moment time={shown.updated} />{ago(shown.updated)}{detail.branch !== shown.branch ? `, on branch ${shown.branch}` : ""}</>;
+  return (
+    <>
+      Since <Moment time={shown.updated} />
+      {ago(shown.updated)}
+      {detail.branch !== shown.branch ? `, on branch ${shown.branch}` : ""}
+    </>
+  );
 }
 
-const leading = ({ waits }: Snapshot): OpenWait | undefined => waits.find((wait) => wait.kind === "interaction") ?? waits[0];
+const leading = ({ waits }: Snapshot): OpenWait | undefined =>
+  waits.find((wait) => wait.kind === "interaction") ?? waits[0];
 
 function WaitSince({ wait, now }: { wait: OpenWait; now: number }) {
-  const what = { interaction: "an answer", timer: "its time", signal: "the signal", child: "them", outbox: "delivery", trigger: "input" };
+  const what = {
+    interaction: "an answer",
+    timer: "its time",
+    signal: "the signal",
+    child: "them",
+    outbox: "delivery",
+    trigger: "input",
+  };
   return (
     <>
       Waits for {what[wait.kind]}
-      {wait.since ? <> for <Since from={wait.since} />, since <Moment time={wait.since} /></> : null}
-      {wait.due ? <>. {wait.kind === "interaction" ? "It expires" : "Due"} at <Moment time={wait.due} />{wait.due > now ? `, in ${duration(wait.due - now, { whole: true })}` : ""}</> : null}
+      {wait.since ? (
+        <>
+          {" "}
+          for <Since from={wait.since} />, since <Moment time={wait.since} />
+        </>
+      ) : null}
+      {wait.due ? (
+        <>
+          . {wait.kind === "interaction" ? "It expires" : "Due"} at <Moment time={wait.due} />
+          {wait.due > now ? `, in ${duration(wait.due - now, { whole: true })}` : ""}
+        </>
+      ) : null}
     </>
   );
 }
@@ -202,9 +266,31 @@ function Progress({ shown }: { shown: Snapshot }): ReactNode {
   const holder = place.at === null ? detail.holder : null;
   return (
     <>
-      {first ? <>Attempt {first.attempt} has been at work for {duration(now - first.began, { whole: true })}</> : <>At work since <Moment time={shown.updated} /></>}
-      {progress ? <>: <b className="text-text">{count(progress.done)}{progress.total === null ? "" : ` of ${count(progress.total)}`}</b> {progress.text}</> : null}
-      {holder && !holder.live ? <>. Its worker <code title={holder.worker}>{shortId(holder.worker)}</code> does not answer: it is taken over at <Moment time={holder.expires} /></> : null}
+      {first ? (
+        <>
+          Attempt {first.attempt} has been at work for {duration(now - first.began, { whole: true })}
+        </>
+      ) : (
+        <>
+          At work since <Moment time={shown.updated} />
+        </>
+      )}
+      {progress ? (
+        <>
+          :{" "}
+          <b className="text-text">
+            {count(progress.done)}
+            {progress.total === null ? "" : ` of ${count(progress.total)}`}
+          </b>{" "}
+          {progress.text}
+        </>
+      ) : null}
+      {holder && !holder.live ? (
+        <>
+          . Its worker <code title={holder.worker}>{shortId(holder.worker)}</code> does not answer: it is taken over at{" "}
+          <Moment time={holder.expires} />
+        </>
+      ) : null}
     </>
   );
 }
@@ -212,17 +298,37 @@ function Progress({ shown }: { shown: Snapshot }): ReactNode {
 function Facts({ shown }: { shown: Snapshot }) {
   const { status, held, recoverable, error } = shown;
   const isOver = (status === "completed" || status === "cancelled" || status === "failed") && !held;
-  const nodes = shown.allNodes > shown.doneNodes ? `${count(shown.doneNodes)} of ${counted(shown.allNodes, "node")}` : counted(shown.doneNodes, "node");
+  const nodes =
+    shown.allNodes > shown.doneNodes
+      ? `${count(shown.doneNodes)} of ${counted(shown.allNodes, "node")}`
+      : counted(shown.doneNodes, "node");
   const children = shown.children ? `, ${counted(shown.children, "child run")}` : "";
   return (
     <dl className="grid grid-cols-4 gap-x-4 gap-y-2 border-t border-line pt-2.5 max-md:grid-cols-2">
-      <Fact name="Waits for"><WaitFact shown={shown} isOver={isOver} /></Fact>
-      <Fact name="Held by"><HolderFact isOver={isOver} /></Fact>
-      <Fact name={status === "failed" || status === "paused" ? "Done and kept" : "Done"}>{nodes}{children}</Fact>
+      <Fact name="Waits for">
+        <WaitFact shown={shown} isOver={isOver} />
+      </Fact>
+      <Fact name="Held by">
+        <HolderFact isOver={isOver} />
+      </Fact>
+      <Fact name={status === "failed" || status === "paused" ? "Done and kept" : "Done"}>
+        {nodes}
+        {children}
+      </Fact>
       {status === "failed" ? (
-        <Fact name="Recoverable">{!recoverable ? "No, it failed for good" : held ? "Yes, after a decision" : error?.category === "transient" ? "Yes, the error is transient" : "Yes"}</Fact>
+        <Fact name="Recoverable">
+          {!recoverable
+            ? "No, it failed for good"
+            : held
+              ? "Yes, after a decision"
+              : error?.category === "transient"
+                ? "Yes, the error is transient"
+                : "Yes"}
+        </Fact>
       ) : (
-        <Fact name="Lost on the way"><Losses /></Fact>
+        <Fact name="Lost on the way">
+          <Losses />
+        </Fact>
       )}
     </dl>
   );
@@ -238,7 +344,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function WaitFact({ shown, isOver }: { shown: Snapshot; isOver: boolean }): ReactNode {
-  if (shown.held || shown.status === "paused" || (shown.status === "failed" && shown.recoverable)) return "A person’s decision";
+  if (shown.held || shown.status === "paused" || (shown.status === "failed" && shown.recoverable))
+    return "A person’s decision";
   if (isOver) return "Nothing";
   if (shown.status === "created") return "A worker";
   const wait = leading(shown);
@@ -261,7 +368,16 @@ function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
         Worker <code title={holder.worker}>{shortId(holder.worker)}</code>, {holder.live ? "alive" : "gone"}
       </>
     );
-  return <>No worker{last ? <>. Last: <code title={last}>{shortId(last)}</code></> : null}</>;
+  return (
+    <>
+      No worker
+      {last ? (
+        <>
+          . Last: <code title={last}>{shortId(last)}</code>
+        </>
+      ) : null}
+    </>
+  );
 }
 
 /** Workers and failed attempts that the run lost, as the log tells them. */
@@ -270,8 +386,12 @@ function Losses(): ReactNode {
   const { marks, attempts } = log.timeline;
   const isSeen = (seq: number) => place.at === null || seq <= place.at;
   const workers = marks.filter((mark) => mark.kind === "takeover" && isSeen(mark.seq)).length;
-  const failures = attempts.filter((each) => (each.outcome === "failed" || each.outcome === "retrying") && isSeen(each.last)).length;
-  const parts = [workers ? counted(workers, "worker") : "", failures ? counted(failures, "failure") : ""].filter(Boolean);
+  const failures = attempts.filter(
+    (each) => (each.outcome === "failed" || each.outcome === "retrying") && isSeen(each.last),
+  ).length;
+  const parts = [workers ? counted(workers, "worker") : "", failures ? counted(failures, "failure") : ""].filter(
+    Boolean,
+  );
   return parts.join(", ") || (isComplete ? "Nothing" : "–");
 }
 
@@ -285,7 +405,10 @@ function Past() {
       <p className="flex gap-2">
         <History size={16} aria-hidden className="mt-0.5 flex-none" />
         <span>
-          <b>You see the past: {time ? `${preciseClock(time / 1000, zone)}, ` : ""}event {place.at}.</b> Nothing can be done from here except to go back to this place.
+          <b>
+            You see the past: {time ? `${preciseClock(time / 1000, zone)}, ` : ""}event {place.at}.
+          </b>{" "}
+          Nothing can be done from here except to go back to this place.
         </span>
       </p>
       <div className="mt-3 flex flex-wrap gap-2">
