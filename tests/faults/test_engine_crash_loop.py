@@ -22,7 +22,7 @@ import pytest
 from msgspec.structs import replace
 
 import outlast as ol
-from outlast.engine import committing, worker
+from outlast.engine import driver, worker
 from outlast.errors import AlreadyExists, OutlastError
 from outlast.functions.workflow_import import load
 from outlast.history import events as e
@@ -403,6 +403,21 @@ async def crash_held() -> list[str]:
     return [await work("before"), *await ol.gather(delicate("once"), work("beside", 0.1)), await work("after")]
 
 
+@ol.workflow
+async def crash_deferred() -> list[str]:
+    """It is created, and begins when somebody starts it."""
+    return [await work("first"), await work("second")]
+
+
+async def begin(client: ol.Engine) -> None:
+    """Workers have had time to begin it; nothing but takeovers may have happened until it is started."""
+    await asyncio.sleep(1)
+    if (await client.get(RUN)).awaits_start:
+        kinds = {type(entry.event) for entry in [entry async for entry in client.events(RUN)]}
+        assert kinds <= {e.RunCreated, e.RunTakenOver, e.RunStarted}, kinds
+        await client.begin(RUN, by="ann")
+
+
 async def resume(client: ol.Engine) -> None:
     if (await client.get(RUN)).held:
         await client.resume(RUN, by="ann")
@@ -580,6 +595,7 @@ NASTY: dict[str, Story] = {
         over=("completed",),
         repeats=2,
     ),
+    "deferred": Story(crash_deferred.options(start=False), expected=["first", "second"], guest=begin),
     "held": Story(
         crash_held, expected=["before", "once", "beside", "after"], guest=resume, over=("completed",), repeats=1
     ),
@@ -778,7 +794,7 @@ def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_
 ) -> None:
     """As in a worker that has too many runs to keep those that only wait in memory."""
     monkeypatch.setattr(worker, "MAX_IDLE_RUNS", 0)
-    monkeypatch.setattr(committing, "SOON_US", 0)
+    monkeypatch.setattr(driver, "SOON_US", 0)
     cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, kind, name))
 
 

@@ -89,7 +89,7 @@ class Diagnostics(Verbs):
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> list[e.AnyEvent]:
         """The events that `activate` would append. Nothing is changed."""
-        plan = await self._branching.activation(run, branch, by=by, reason=reason)
+        plan = await self._branching.activation(run, branch, by, reason)
         return await self._branching.preview(run, "activate", leaving(plan, children))
 
     async def preview_retry(
@@ -103,19 +103,19 @@ class Diagnostics(Verbs):
         force: bool = False,
     ) -> list[e.AnyEvent]:
         """The events that `retry`, or without a node `resume`, would append. Nothing is changed."""
-        return await self._control.preview_retry(run, node, feedback=feedback, by=by, children=children, force=force)
+        return await self._control.preview_retry(run, node, feedback, by, children, force=force)
 
     async def preview_pause(self, run: RunId, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
         """The events that `pause` would append. If a live worker holds the run, it appends more when it obeys. Nothing is
         changed."""
-        return await self._control.preview_pause(run, by=by, reason=reason)
+        return await self._control.preview_pause(run, by, reason)
 
     async def preview_cancel(
         self, run: RunId, *, by: str = "", reason: str = "", force: bool = False
     ) -> list[e.AnyEvent]:
         """The events that `cancel` would append. If the code of the run may clean up, its worker appends more. Nothing is
         changed."""
-        return await self._control.preview_cancel(run, by=by, reason=reason, force=force)
+        return await self._control.preview_cancel(run, by, reason, force=force)
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that `recover` would append for this finding, after the run is taken over. Nothing is changed."""

@@ -2,7 +2,7 @@
 own runs after an error.
 
 The log decides how a run continues. A closed run is completed: its end takes effect on other runs. A paused or held
-run, or one whose code is unknown here, is released. Other runs are replayed and driven.
+run, one that a user has yet to start, and one whose code is unknown here, are released. Other runs are replayed and driven.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.engine.branch_requests import open_requested_branch
 from outlast.engine.completion import cancel_left_children, complete_run, created_of, end_as_requested, ending_of
-from outlast.engine.driver import Driver
+from outlast.engine.driver import RunDriver
+from outlast.engine.resuming import resume
 from outlast.engine.shielded_tasks import ShieldedTasks
 from outlast.errors import (
     TAKEOVER_FAILED,
@@ -73,6 +74,11 @@ def _is_interrupted(claim: Claim, state: State) -> bool:
     interrupted."""
     is_running = state.outline.held or state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     return claim.cause != "claimed" and is_running
+
+
+def _awaits_a_user(state: State) -> bool:
+    """Whether only a user makes the run continue, or begin."""
+    return state.outline.awaits_start or state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED)
 
 
 class Takeovers:
@@ -188,7 +194,7 @@ class Takeovers:
         is_cancelled = isinstance(request, e.CancelRequested)
         if state.is_closed or (isinstance(request, e.CancelRequested) and ends_at_once(state, request)):
             await self.shielded.shield(self._complete(writer, created))
-        elif workflow is None or (state.outline.base in ("paused", "failed") and not is_cancelled):
+        elif workflow is None or (_awaits_a_user(state) and not is_cancelled):
             while not await writer.release(ready=workflow is None):
                 pass
         elif self._worker.is_draining:  # nothing more begins on this worker
@@ -213,7 +219,7 @@ class Takeovers:
 
     async def _replay(self, writer: RunWriter, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(writer.run, workflow, self._worker.context)
-        driver = Driver(self._worker, code, created, writer)
+        driver = RunDriver(self._worker, code, created, writer)
         self._worker.drivers[writer.run] = driver
         replay = Replay(code, created, writer)
         failures = self._failure_counts.get(writer.run, 0)
@@ -224,7 +230,7 @@ class Takeovers:
                 await self._hold_or_end(driver, e.Failure(TAKEOVER_FAILED, message))
                 return
             await replay.run()
-            await driver.resume(replay.news, replay.args, replay.kwargs)
+            await resume(driver, replay)
         except Divergence as difference:
             log.error("run %s cannot continue: its code has changed: %s", writer.run, difference)
             message = f"the workflow's code no longer does what its log holds: {difference}"
@@ -235,7 +241,7 @@ class Takeovers:
             driver.leave()
             raise
 
-    async def _hold_or_end(self, driver: Driver, failure: e.Failure) -> None:
+    async def _hold_or_end(self, driver: RunDriver, failure: e.Failure) -> None:
         """The code of a run cannot continue: hold the run, or if a cancellation is open, end it without its clean-up."""
         if isinstance(next_request(driver.writer.state), e.CancelRequested):
             driver.leave()

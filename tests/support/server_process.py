@@ -1,0 +1,111 @@
+"""`outlast serve` as a process, and tokens for its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from outlast.compose import open_settled
+from outlast.http.auth import Auth
+from outlast.settings import read_settings
+from support import commands
+
+FLOWS = str(Path(__file__).parent / "flows" / "served.py")
+PATIENCE = 40
+
+
+class Process:
+    """`outlast serve` on a port of its own, over a store: by default over a file in the folder."""
+
+    def __init__(self, folder: Path, *options: str, store: str = "", is_cold: bool = False, port: int = 0) -> None:
+        self.log = folder / f"serve-{time.monotonic_ns()}.log"
+        self.port = port or free_port()
+        words = [sys.executable, "-m", "outlast", "serve", FLOWS, "--port", str(self.port), *options]
+        environment = {**os.environ, "OUTLAST_STORE": store or str(folder / "runs.db")}
+        self.log_file = self.log.open("wb")
+        start = subprocess.Popen if is_cold else commands.Popen
+        self.process = start(words, cwd=folder, env=environment, stderr=self.log_file)
+        self.token = ""
+
+    @property
+    def resident(self) -> int:
+        """Its resident memory in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+
+    def get(self, path: str, body: Any = None, *, token: str | None = None) -> tuple[int, Any]:
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token or self.token}"}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+                return response.status, json.loads(response.read() or b"null")
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read() or b"null")
+
+    def until_ready(self) -> Process:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with suppress(OSError):
+                if self.get("/readyz")[0] == 200:
+                    return self
+            assert self.process.poll() is None, self.log.read_text()
+            time.sleep(0.02)
+        raise AssertionError(self.log.read_text())
+
+    def until(self, run: str, status: str) -> Any:
+        deadline = time.monotonic() + PATIENCE
+        while (found := self.get(f"/api/v1/runs/{run}")[1])["status"] != status:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+        return found
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(PATIENCE)
+        self.log_file.close()
+        return code
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def token_for(store: Path | str) -> str:
+    """A token of an admin. A folder stands for the file of its store."""
+
+    async def make() -> str:
+        address = str(store / "runs.db") if isinstance(store, Path) else store
+        opened = open_settled(read_settings({"store": address}))
+        try:
+            return (await Auth(opened).create("token", "test", "admin"))[0]
+        finally:
+            await opened.close()
+
+    return asyncio.run(make())
+
+
+@contextmanager
+def process(folder: Path, *options: str, token: str, **more: Any) -> Iterator[Process]:
+    found = Process(folder, *options, **more)
+    found.token = token
+    try:
+        yield found.until_ready()
+    finally:
+        found.end(signal.SIGKILL)
