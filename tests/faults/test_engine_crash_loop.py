@@ -403,6 +403,21 @@ async def crash_held() -> list[str]:
     return [await work("before"), *await ol.gather(delicate("once"), work("beside", 0.1)), await work("after")]
 
 
+@ol.workflow
+async def crash_deferred() -> list[str]:
+    """It is created, and begins when somebody starts it."""
+    return [await work("first"), await work("second")]
+
+
+async def begin(client: ol.Engine) -> None:
+    """Workers have had time to begin it; nothing but takeovers may have happened until it is started."""
+    await asyncio.sleep(1)
+    if (await client.get(RUN)).awaits_start:
+        kinds = {type(entry.event) for entry in [entry async for entry in client.events(RUN)]}
+        assert kinds <= {e.RunCreated, e.RunTakenOver, e.RunStarted}, kinds
+        await client.begin(RUN, by="ann")
+
+
 async def resume(client: ol.Engine) -> None:
     if (await client.get(RUN)).held:
         await client.resume(RUN, by="ann")
@@ -580,6 +595,7 @@ NASTY: dict[str, Story] = {
         over=("completed",),
         repeats=2,
     ),
+    "deferred": Story(crash_deferred.options(start=False), expected=["first", "second"], guest=begin),
     "held": Story(
         crash_held, expected=["before", "once", "beside", "after"], guest=resume, over=("completed",), repeats=1
     ),

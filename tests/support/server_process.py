@@ -1,4 +1,4 @@
-"""`outlast serve` as a process, over a store and on a port of its own."""
+"""`outlast serve` as a process, and tokens for its clients."""
 
 from __future__ import annotations
 
@@ -23,35 +23,42 @@ from outlast.http.permissions import Role
 from outlast.settings import read_settings
 from support import commands
 
+FLOWS = str(Path(__file__).parent / "flows" / "served.py")
 PATIENCE = 40
 
 
-class ServerProcess:
-    """A server that has been started. `token` is sent with its requests; `store` is by default a file in the folder."""
+class Process:
+    """`outlast serve` on a port of its own, over a store: by default over a file in the folder."""
 
     def __init__(
         self,
         folder: Path,
-        flows: Path,
         *options: str,
+        flows: str = FLOWS,
         store: str = "",
         token: str = "",
-        port: int = 0,
         is_cold: bool = False,
-        environment: Mapping[str, str] | None = None,
+        port: int = 0,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        self.folder, self.token = folder, token
         self.log = folder / f"serve-{time.monotonic_ns()}.log"
         self.port = port or free_port()
-        words = [sys.executable, "-m", "outlast", "serve", str(flows), "--port", str(self.port), *options]
-        variables = {**os.environ, "OUTLAST_STORE": store or str(folder / "runs.db"), **(environment or {})}
+        words = [sys.executable, "-m", "outlast", "serve", flows, "--port", str(self.port), *options]
+        environment = {**os.environ, "OUTLAST_STORE": store or str(folder / "runs.db"), **(variables or {})}
         self.log_file = self.log.open("wb")
         start = subprocess.Popen if is_cold else commands.Popen
-        self.process = start(words, cwd=folder, env=variables, stderr=self.log_file)
+        self.process = start(words, cwd=folder, env=environment, stderr=self.log_file)
+        self.token = token
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def resident(self) -> int:
+        """Its resident memory in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
 
     def get(self, path: str, body: Any = None, *, token: str | None = None) -> tuple[int, Any]:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token or self.token}"}
@@ -70,7 +77,7 @@ class ServerProcess:
             text: str = response.read().decode()
             return text
 
-    def until_ready(self) -> ServerProcess:
+    def until_ready(self) -> Process:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with suppress(OSError):
@@ -95,38 +102,38 @@ class ServerProcess:
         return code
 
 
-@contextmanager
-def server_process(folder: Path, flows: Path, *options: str, **more: Any) -> Iterator[ServerProcess]:
-    """A server that is ready, and is killed at the end."""
-    found = ServerProcess(folder, flows, *options, **more)
-    try:
-        yield found.until_ready()
-    finally:
-        found.end(signal.SIGKILL)
-
-
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+        return int(found.getsockname()[1])
 
 
 @asynccontextmanager
-async def auth_of(store: str | Path) -> AsyncIterator[Auth]:
+async def auth_of(store: str) -> AsyncIterator[Auth]:
     """The credentials in this store."""
-    opened = open_settled(read_settings({"store": str(store)}))
+    opened = open_settled(read_settings({"store": store}))
     try:
         yield Auth(opened)
     finally:
         await opened.close()
 
 
-async def new_credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
+async def new_credential(store: str, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
     """The text of a new credential in this store."""
     async with auth_of(store) as auth:
         return (await auth.create(kind, role, role, expires_s=3600))[0]
 
 
-def credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
-    return asyncio.run(new_credential(store, kind, role))
+def token_for(store: Path | str) -> str:
+    """A token of an admin. A folder stands for the file of its store."""
+    address = str(store / "runs.db") if isinstance(store, Path) else store
+    return asyncio.run(new_credential(address, "token", "admin"))
+
+
+@contextmanager
+def process(folder: Path, *options: str, **more: Any) -> Iterator[Process]:
+    found = Process(folder, *options, **more)
+    try:
+        yield found.until_ready()
+    finally:
+        found.end(signal.SIGKILL)

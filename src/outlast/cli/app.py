@@ -23,6 +23,7 @@ COMMANDS = {
     "logs": ("outlast.cli.logs:logs", "Show the log lines of the nodes of a run."),
     "answer": ("outlast.cli.answer:answer", "Answer a question of a run."),
     "pause": ("outlast.cli.stop:pause", "Pause runs."),
+    "start": ("outlast.cli.resume:start", "Start runs that were created with --no-start."),
     "resume": ("outlast.cli.resume:resume", "Resume runs that were interrupted, failed, held or paused."),
     "retry": ("outlast.cli.resume:retry", "Repeat a node and continue from there."),
     "jump": ("outlast.cli.going_back:jump", "Go back to an event, node or question, on a new branch."),

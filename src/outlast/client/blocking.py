@@ -164,6 +164,7 @@ class BlockingEngine(_Blocking[Engine]):
     questions = _waits(Engine.questions)
     asked = _waits(Engine.asked)
     answer = _waits(Engine.answer)
+    begin = _gives_handle(Engine.begin)
     cancel = _waits(Engine.cancel)
     pause = _waits(Engine.pause)
     pause_all = _waits(Engine.pause_all)

@@ -176,6 +176,10 @@ class Engine:
 
     # --- control
 
+    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
+        """Begin a run that was created with `start=False`. Until then no worker and no restart begins it."""
+        return await self._control.begin(run, by=by)
+
     async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
         """Cancel a run, or the run it continued as. Returns the id of the cancelled run. A worker executes the
         clean-up code. A run that no worker advances and that has no clean-up has ended when this returns.

@@ -108,7 +108,7 @@ class StartBody(Body, frozen=True, kw_only=True):
     id: Annotated[RunText, Meta(description="The id of the run; the same id is the same start.")] = ""
     title: Text = ""
     tags: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1000)], ...], Meta(max_length=100)] = ()
-    start: Annotated[bool, Meta(description="False creates the run paused: `start` begins it.")] = True
+    start: Annotated[bool, Meta(description="False creates the run only: `start` begins it.")] = True
     wait: Annotated[float, Meta(ge=0, le=60, description="Seconds to wait for the result.")] = 0.0
 
 

@@ -47,6 +47,7 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     done_nodes: int = 0
     waiting: int = 0
     waits: tuple[Wait, ...] = ()
+    awaits_start: bool = False
 
 
 def summarise(run: RunId, state: State) -> RunSummary:
@@ -73,6 +74,7 @@ def summarise(run: RunId, state: State) -> RunSummary:
         outline.done_nodes,
         waiting,
         _shown(state.waits) if waiting else (),
+        outline.awaits_start,
     )
 
 
@@ -108,6 +110,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
         or old.branch != new.branch
         or old.version != new.version
         or old.held != new.held
+        or old.awaits_start != new.awaits_start
         or old.recoverable != new.recoverable
         or old.reason != new.reason
         or old.copied_to != new.copied_to

@@ -71,7 +71,7 @@ class HolderView(View, frozen=True, kw_only=True):
 class RunView(View, frozen=True, kw_only=True):
     """A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
 
-    `progress` and `holder` are filled for runs that are at work."""
+    `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it."""
 
     run: str
     workflow: str
@@ -89,6 +89,7 @@ class RunView(View, frozen=True, kw_only=True):
     reason: str
     recoverable: bool
     held: bool
+    awaits_start: bool
     waiting: int
     waits: tuple[WaitView, ...]
     progress: tuple[ProgressView, ...]

@@ -19,7 +19,7 @@ export interface paths {
         put?: never;
         /**
          * Start a run; it is durable when this answers.
-         * @description 201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client that leaves cancels nothing. With `start: false` the run is created and paused until `start`.
+         * @description 201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client that leaves cancels nothing. With `start: false` the run is created, and neither a worker nor a restart begins it until `start`.
          */
         post: operations["start_run"];
         delete?: never;
@@ -922,7 +922,7 @@ export interface components {
             /** @default [] */
             tags: string[];
             /**
-             * @description False creates the run paused: `start` begins it.
+             * @description False creates the run only: `start` begins it.
              * @default true
              */
             start: boolean;
@@ -981,7 +981,7 @@ export interface components {
             /** @default [] */
             tags: string[];
             /**
-             * @description False creates the run paused: `start` begins it.
+             * @description False creates the run only: `start` begins it.
              * @default true
              */
             start: boolean;
@@ -1025,7 +1025,7 @@ export interface components {
          * RunView
          * @description A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
          *
-         *         `progress` and `holder` are filled for runs that are at work.
+         *         `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it.
          */
         RunView: {
             run: string;
@@ -1044,6 +1044,7 @@ export interface components {
             reason: string;
             recoverable: boolean;
             held: boolean;
+            awaits_start: boolean;
             waiting: number;
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];
@@ -1112,6 +1113,7 @@ export interface components {
             reason: string;
             recoverable: boolean;
             held: boolean;
+            awaits_start: boolean;
             waiting: number;
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];

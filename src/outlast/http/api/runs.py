@@ -64,7 +64,8 @@ async def start_run(call: Call) -> Reply:
     """Start a run; it is durable when this answers.
 
     201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client
-    that leaves cancels nothing. With `start: false` the run is created and paused until `start`.
+    that leaves cancels nothing. With `start: false` the run is created, and neither a worker nor a restart begins it until
+    `start`.
     """
     body: r.StartBody = call.body
     key = call.request.headers.get("idempotency-key", "")

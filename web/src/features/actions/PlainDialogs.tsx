@@ -292,7 +292,7 @@ function RepairDialog({ detail, close }: DialogProps<"repair">) {
   const { run } = detail;
   const busy = useBusy("repair", run);
   const { data, error } = useQuery({
-    queryKey: [...keys.run(run), "doctor"],
+    queryKey: keys.doctor(run),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}/doctor", { params: { path: { run } }, signal })),
   });
   const repair = data?.repairs[0];

@@ -66,6 +66,7 @@ export const useActions = create<Actions>((set, get) => {
     } finally {
       set(({ busy }) => ({ busy: new Set([...busy].filter((each) => each !== key)) }));
       void queries.invalidateQueries({ queryKey: keys.run(run) });
+      void queries.invalidateQueries({ queryKey: keys.doctor(run) });
       void queries.invalidateQueries({ queryKey: keys.runs });
       void queries.invalidateQueries({ queryKey: keys.inbox });
     }

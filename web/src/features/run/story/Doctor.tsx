@@ -2,27 +2,25 @@ import { useQuery } from "@tanstack/react-query";
 import { Check, FlaskConical, Stethoscope } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { answer, api, type View } from "@/api/client";
-import { keys, queries, useMay } from "@/api/queries";
-import { counted, moment } from "@/model/durations";
+import { keys, useMay } from "@/api/queries";
+import { moment } from "@/model/durations";
 import { Button } from "@/ui/Button";
 import { DryRun } from "@/ui/DryRun";
 import { LoadError } from "@/ui/LoadError";
 import { Panel } from "@/ui/Panel";
 import { Skeleton } from "@/ui/Skeleton";
-import { toast, toastProblem } from "@/ui/Toast";
+import { useActions, useBusy } from "../../actions/store";
 import { useRun } from "../context";
 import { EventLink } from "./FirstError";
 
 type Finding = View<"FindingView">;
 type Repair = View<"RepairView">;
 
-const doctorKey = (run: string) => ["doctor", run] as const;
-
 /** What the doctor finds: each with its proof, its likely cause, and the dry run of its repair. */
 export function Doctor() {
   const { run, detail } = useRun();
   const { data, error, refetch, dataUpdatedAt, isFetching } = useQuery({
-    queryKey: doctorKey(run),
+    queryKey: keys.doctor(run),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}/doctor", { params: { path: { run } }, signal })),
   });
   const state = `${detail.status} ${detail.held} ${detail.branch}`;
@@ -76,6 +74,15 @@ const TINTS = {
 
 function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | undefined }) {
   const { detail } = useRun();
+  if (finding.standing === "consistent")
+    return (
+      <p className="flex gap-2 border-line px-4 py-3 text-meta text-text-2 not-first:border-t">
+        <Check size={16} aria-hidden className="flex-none text-done" />
+        <span className="min-w-0 break-words">
+          <b>{finding.code}</b> {sentence(finding.sentence)} <Proof events={finding.events} />
+        </span>
+      </p>
+    );
   return (
     <div className="border-line px-4 py-3 not-first:border-t">
       <p className="flex gap-2">
@@ -87,12 +94,7 @@ function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | u
       <dl className="mt-2 grid grid-cols-[88px_minmax(0,1fr)] gap-x-2 gap-y-1 text-meta">
         {finding.events.length ? (
           <Fact name="Proof">
-            {finding.events.map((seq, at) => (
-              <span key={seq}>
-                {at ? ", " : ""}
-                <EventLink seq={seq}>event {seq}</EventLink>
-              </span>
-            ))}
+            <Proof events={finding.events} />
           </Fact>
         ) : null}
         {finding.cause ? <Fact name="Likely cause">{sentence(finding.cause)}</Fact> : null}
@@ -115,11 +117,20 @@ function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | u
           ) : (
             <Effects effects={repair.effects} />
           )}
-          <RepairButton finding={finding} repair={repair} />
+          <RepairButton code={finding.code} />
         </div>
       ) : null}
     </div>
   );
+}
+
+function Proof({ events }: { events: number[] }) {
+  return events.map((seq, at) => (
+    <span key={seq}>
+      {at ? ", " : ""}
+      <EventLink seq={seq}>event {seq}</EventLink>
+    </span>
+  ));
 }
 
 /** The dry run of a repair that appends nothing. */
@@ -140,35 +151,15 @@ function Effects({ effects }: { effects: string[] }) {
   );
 }
 
-function RepairButton({ finding, repair }: { finding: Finding; repair: Repair }) {
+function RepairButton({ code }: { code: string }) {
   const { run } = useRun();
   const may = useMay("runs:repair");
-  const [isBusy, setBusy] = useState(false);
+  const busy = useBusy("repair", run);
   if (!may) return null;
-  const press = async () => {
-    setBusy(true);
-    try {
-      const done = await answer(
-        api.POST("/api/v1/runs/{run}/doctor", { params: { path: { run } }, body: { fix: true } }),
-      );
-      const failed = done.repairs.find((each) => each.error);
-      const events = repair.appends.length
-        ? `${counted(repair.appends.length, "event")} appended.`
-        : "No event was appended.";
-      if (failed) toast({ tone: "fail", title: `${finding.code} not repaired`, text: failed.error });
-      else toast({ title: `${finding.code} repaired`, text: events });
-    } catch (error) {
-      toastProblem(`${finding.code} not repaired`, error);
-    } finally {
-      setBusy(false);
-      void queries.invalidateQueries({ queryKey: keys.run(run) });
-      void queries.invalidateQueries({ queryKey: doctorKey(run) });
-    }
-  };
   return (
     <div>
-      <Button onClick={() => void press()} busy={isBusy} busyText="Repairing…">
-        Repair {finding.code}
+      <Button onClick={() => void useActions.getState().repairWorkflow(run)} busy={busy} busyText="Repairing…">
+        Repair {code}
       </Button>
     </div>
   );
