@@ -16,6 +16,8 @@ export const keys = {
   session: ["session"] as const,
   runs: ["runs"] as const,
   run: (run: string) => ["run", run] as const,
+  /** Not below the run: to examine a run reads all of its log. */
+  doctor: (run: string) => ["doctor", run] as const,
   inbox: ["inbox"] as const,
   workers: ["workers"] as const,
   workflows: ["workflows"] as const,

@@ -3,6 +3,7 @@ import { counted } from "@/model/durations";
 import { cutName } from "@/model/names";
 import type { Snapshot } from "@/model/snapshot";
 import { DryRun } from "@/ui/DryRun";
+import { ActionRow } from "../actions/ActionRow";
 import { useRun } from "./context";
 
 /** What to do now, in words, the actions, and the dry run of the first of them. */
@@ -15,6 +16,7 @@ export function Advice({ shown }: { shown: Snapshot }) {
       <p>
         <Words shown={shown} />
       </p>
+      <ActionRow detail={detail} />
       {appends?.length && useful && isAsked(useful.action) ? (
         <div className="mt-2">
           <DryRun events={appends} effects={useful.effects} after={detail.at} />

@@ -1,6 +1,7 @@
 import { type ComponentType, lazy, Suspense } from "react";
 import { useParams } from "react-router";
 import { usePageTitle } from "@/ui/PageHeading";
+import { ActionDialogs } from "../actions/ActionDialogs";
 import { type RunDetail, RunProvider, TABS, type Tab, useRunDetail } from "./context";
 import { Header } from "./Header";
 import { RunNotLoaded } from "./RunNotLoaded";
@@ -37,6 +38,7 @@ function Loaded({ detail, tab }: { detail: RunDetail; tab: Tab }) {
       <Suspense fallback={null}>
         <Part />
       </Suspense>
+      <ActionDialogs detail={detail} />
     </RunProvider>
   );
 }

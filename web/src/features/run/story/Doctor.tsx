@@ -2,27 +2,25 @@ import { useQuery } from "@tanstack/react-query";
 import { Check, FlaskConical, Stethoscope } from "lucide-react";
 import { type ReactNode, useEffect, useState } from "react";
 import { answer, api, type View } from "@/api/client";
-import { keys, queries, useMay } from "@/api/queries";
-import { counted, moment } from "@/model/durations";
+import { keys, useMay } from "@/api/queries";
+import { moment } from "@/model/durations";
 import { Button } from "@/ui/Button";
 import { DryRun } from "@/ui/DryRun";
 import { LoadError } from "@/ui/LoadError";
 import { Panel } from "@/ui/Panel";
 import { Skeleton } from "@/ui/Skeleton";
-import { toast, toastProblem } from "@/ui/Toast";
+import { useActions, useBusy } from "../../actions/store";
 import { useRun } from "../context";
 import { EventLink } from "./FirstError";
 
 type Finding = View<"FindingView">;
 type Repair = View<"RepairView">;
 
-const doctorKey = (run: string) => ["doctor", run] as const;
-
 /** What the doctor finds: each with its proof, its likely cause, and the dry run of its repair. */
 export function Doctor() {
   const { run, detail } = useRun();
   const { data, error, refetch, dataUpdatedAt, isFetching } = useQuery({
-    queryKey: doctorKey(run),
+    queryKey: keys.doctor(run),
     queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}/doctor", { params: { path: { run } }, signal })),
   });
   const state = `${detail.status} ${detail.held} ${detail.branch}`;
@@ -115,7 +113,7 @@ function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | u
           ) : (
             <Effects effects={repair.effects} />
           )}
-          <RepairButton finding={finding} repair={repair} />
+          <RepairButton code={finding.code} />
         </div>
       ) : null}
     </div>
@@ -140,35 +138,15 @@ function Effects({ effects }: { effects: string[] }) {
   );
 }
 
-function RepairButton({ finding, repair }: { finding: Finding; repair: Repair }) {
+function RepairButton({ code }: { code: string }) {
   const { run } = useRun();
   const may = useMay("runs:repair");
-  const [isBusy, setBusy] = useState(false);
+  const busy = useBusy("repair", run);
   if (!may) return null;
-  const press = async () => {
-    setBusy(true);
-    try {
-      const done = await answer(
-        api.POST("/api/v1/runs/{run}/doctor", { params: { path: { run } }, body: { fix: true } }),
-      );
-      const failed = done.repairs.find((each) => each.error);
-      const events = repair.appends.length
-        ? `${counted(repair.appends.length, "event")} appended.`
-        : "No event was appended.";
-      if (failed) toast({ tone: "fail", title: `${finding.code} not repaired`, text: failed.error });
-      else toast({ title: `${finding.code} repaired`, text: events });
-    } catch (error) {
-      toastProblem(`${finding.code} not repaired`, error);
-    } finally {
-      setBusy(false);
-      void queries.invalidateQueries({ queryKey: keys.run(run) });
-      void queries.invalidateQueries({ queryKey: doctorKey(run) });
-    }
-  };
   return (
     <div>
-      <Button onClick={() => void press()} busy={isBusy} busyText="Repairing…">
-        Repair {finding.code}
+      <Button onClick={() => void useActions.getState().repairWorkflow(run)} busy={busy} busyText="Repairing…">
+        Repair {code}
       </Button>
     </div>
   );
