@@ -1,4 +1,4 @@
-"""`outlast serve` as a process, and tokens for its clients."""
+"""`outlast serve` as a process, over a store and on a port of its own."""
 
 from __future__ import annotations
 
@@ -23,32 +23,31 @@ from outlast.http.permissions import Role
 from outlast.settings import read_settings
 from support import commands
 
-FLOWS = str(Path(__file__).parent / "flows" / "served.py")
 PATIENCE = 40
 
 
-class Process:
-    """`outlast serve` on a port of its own, over a store: by default over a file in the folder."""
+class ServerProcess:
+    """A server that has been started. `token` is sent with its requests; `store` is by default a file in the folder."""
 
     def __init__(
         self,
         folder: Path,
+        flows: Path,
         *options: str,
-        flows: str = FLOWS,
         store: str = "",
         token: str = "",
-        is_cold: bool = False,
         port: int = 0,
-        variables: Mapping[str, str] | None = None,
+        is_cold: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self.folder, self.token = folder, token
         self.log = folder / f"serve-{time.monotonic_ns()}.log"
         self.port = port or free_port()
-        words = [sys.executable, "-m", "outlast", "serve", flows, "--port", str(self.port), *options]
-        environment = {**os.environ, "OUTLAST_STORE": store or str(folder / "runs.db"), **(variables or {})}
+        words = [sys.executable, "-m", "outlast", "serve", str(flows), "--port", str(self.port), *options]
+        variables = {**os.environ, "OUTLAST_STORE": store or str(folder / "runs.db"), **(environment or {})}
         self.log_file = self.log.open("wb")
         start = subprocess.Popen if is_cold else commands.Popen
-        self.process = start(words, cwd=folder, env=environment, stderr=self.log_file)
-        self.token = token
+        self.process = start(words, cwd=folder, env=variables, stderr=self.log_file)
 
     @property
     def address(self) -> str:
@@ -77,7 +76,7 @@ class Process:
             text: str = response.read().decode()
             return text
 
-    def until_ready(self) -> Process:
+    def until_ready(self) -> ServerProcess:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with suppress(OSError):
@@ -102,38 +101,38 @@ class Process:
         return code
 
 
+@contextmanager
+def server_process(folder: Path, flows: Path, *options: str, **more: Any) -> Iterator[ServerProcess]:
+    """A server that is ready, and is killed at the end."""
+    found = ServerProcess(folder, flows, *options, **more)
+    try:
+        yield found.until_ready()
+    finally:
+        found.end(signal.SIGKILL)
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+        port: int = found.getsockname()[1]
+        return port
 
 
 @asynccontextmanager
-async def auth_of(store: str) -> AsyncIterator[Auth]:
+async def auth_of(store: str | Path) -> AsyncIterator[Auth]:
     """The credentials in this store."""
-    opened = open_settled(read_settings({"store": store}))
+    opened = open_settled(read_settings({"store": str(store)}))
     try:
         yield Auth(opened)
     finally:
         await opened.close()
 
 
-async def new_credential(store: str, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
+async def new_credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
     """The text of a new credential in this store."""
     async with auth_of(store) as auth:
         return (await auth.create(kind, role, role, expires_s=3600))[0]
 
 
-def token_for(store: Path | str) -> str:
-    """A token of an admin. A folder stands for the file of its store."""
-    address = str(store / "runs.db") if isinstance(store, Path) else store
-    return asyncio.run(new_credential(address, "token", "admin"))
-
-
-@contextmanager
-def process(folder: Path, *options: str, **more: Any) -> Iterator[Process]:
-    found = Process(folder, *options, **more)
-    try:
-        yield found.until_ready()
-    finally:
-        found.end(signal.SIGKILL)
+def credential(store: str | Path, kind: Literal["token", "session", "sign-in"], role: Role) -> str:
+    return asyncio.run(new_credential(store, kind, role))

@@ -16,9 +16,9 @@ from playwright.async_api import Browser, BrowserContext, Page
 
 from outlast.http.permissions import ROLES, Role
 from support.browser import WAIT_MS, WIDE, Tab, Theme, new_context, picture
-from support.server_process import Process, auth_of, new_credential, token_for
+from support.server_process import ServerProcess, auth_of, credential
 
-FLOWS = str(Path(__file__).with_name("flows") / "shop.py")
+FLOWS = Path(__file__).with_name("flows") / "shop.py"
 API = "/api/v1"
 BOTH = pytest.mark.parametrize("site", ["sqlite", "postgres"], indirect=True)
 """On both kinds of store."""
@@ -29,18 +29,23 @@ class Site:
 
     def __init__(self, browser: Browser, folder: Path, store: str) -> None:
         self.folder, self.store = folder, store
-        self.sessions = {role: asyncio.run(new_credential(store, "session", role)) for role in ROLES}
-        self._token = token_for(store)
+        self.sessions = {role: credential(store, "session", role) for role in ROLES}
+        self._token = credential(store, "token", "admin")
         self._browser = browser
         self._opened = AsyncExitStack()
         self.tabs: list[Tab] = []
-        self.server: Process
+        self.server: ServerProcess
         self.begin()
 
     def begin(self, *options: str, port: int = 0) -> None:
-        shop = {"SHOP": str(self.folder)}
-        self.server = Process(
-            self.folder, *options, flows=FLOWS, store=self.store, token=self._token, port=port, variables=shop
+        self.server = ServerProcess(
+            self.folder,
+            FLOWS,
+            *options,
+            store=self.store,
+            token=self._token,
+            port=port,
+            environment={"SHOP": str(self.folder)},
         )
         self.server.until_ready()
 
