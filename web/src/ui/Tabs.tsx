@@ -48,7 +48,7 @@ export function Segments<T extends string>({
   return (
     <fieldset
       aria-label={label}
-      className="inline-flex rounded-control border border-line bg-surface p-px max-md:overflow-x-auto"
+      className="inline-flex rounded-control border border-line bg-surface p-px"
     >
       {choices.map((choice) => (
         <button
