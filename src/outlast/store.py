@@ -111,12 +111,13 @@ class Journal(Protocol):
 
 class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs to list, newest first. Times are microseconds. An empty field does not filter. `text` matches anywhere in
-    id, workflow, title, tags and reason, ignoring case."""
+    id, workflow, title, tags and reason, ignoring case. `roots` leaves out the children of other runs."""
 
     statuses: tuple[RunStatus, ...] = ()
     workflow: str = ""
     tags: tuple[str, ...] = ()
     parent: str = ""
+    roots: bool = False
     exclusive: str = ""
     text: str = ""
     created_from: int | None = None

@@ -6,7 +6,7 @@ import "./ui/theme.css";
 import { keepFresh } from "./api/fresh";
 import { queries } from "./api/queries";
 import { connect } from "./api/stream";
-import { watchVersion } from "./api/version";
+import { reloadIf } from "./api/version";
 import { router } from "./app";
 import { useDirty } from "./ui/drafts";
 import { applySettings } from "./ui/settings";
@@ -14,7 +14,7 @@ import { applySettings } from "./ui/settings";
 const root = document.getElementById("root");
 if (root) {
   applySettings();
-  watchVersion(() => useDirty.getState().forms === 0);
+  reloadIf(() => useDirty.getState().forms === 0);
   connect();
   keepFresh();
   createRoot(root).render(

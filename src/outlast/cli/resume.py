@@ -1,4 +1,4 @@
-"""`outlast resume` and `outlast retry`."""
+"""`outlast start`, `outlast resume` and `outlast retry`."""
 
 from __future__ import annotations
 
@@ -58,6 +58,29 @@ ForceOption: TypeAlias = Annotated[
     bool,
     typer.Option("--force", help="Also if nodes completed after the failure, or the run was copied to another store."),
 ]
+
+
+@command
+def start(
+    settings: Settings,
+    runs: RunsArgument,
+    *,
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Start runs that were created with `outlast run --no-start`.
+
+    \b
+    outlast start 01a1e436-2c39
+    outlast ps --status created -o ids | xargs outlast start --no-wait
+    """
+
+    async def change(engine: Engine, run: RunId) -> None:
+        await engine.begin(run, by=by)
+
+    return continued(settings, runs, change, app, no_wait, by, output)
 
 
 @command
@@ -179,7 +202,7 @@ async def _resumed(engine: Engine, run: RunId, by: str, *, force: bool) -> RunId
     try:
         await engine.resume(run, by=by, force=force)
     except NotAllowed as refusal:
-        if summary.status in (RunStatus.CREATED, RunStatus.WAITING):
+        if summary.status in (RunStatus.CREATED, RunStatus.WAITING) and not summary.awaits_start:
             notice(str(refusal))
         elif summary.status in (RunStatus.FAILED, RunStatus.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise

@@ -122,6 +122,8 @@ def _begin(
         raise InvalidInput(f"--on-restart is resume or hold, not {on_restart!r}")
     if given["insecure_local"] and given["host"] not in ("127.0.0.1", "::1", "localhost"):
         raise InvalidInput(f"--insecure-local serves on loopback only, not on {given['host']}")
+    if "*" in given["trusted_proxies"]:
+        raise InvalidInput("--trust-proxy names a proxy or a network: with * any client could name its address itself")
     settings = settings_of(ctx, store)
     load_here(list(apps), settings)
     changed: dict[str, Any] = {"apps": ()} | ({"on_restart": on_restart} if on_restart else {})

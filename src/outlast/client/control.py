@@ -114,6 +114,20 @@ class Control(Verbs):
     async def resume(self, run: RunId, by: str, *, force: bool = False) -> RunHandle[Any]:
         return await self._reopen(await self.continued_as(run), None, by, e.NULL, force=force)
 
+    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
+        by, created = words("by", by), await created_of(self._store, run)
+        workflow = self._workflow_of(created)
+        await self._claims.must_allow(run, "start")
+        await check_exclusive(self._store, created.exclusive, run)
+        try:
+            async with self._claims.owning(run, "start", ready=True) as writer:
+                await self._append_decision(writer, lambda state: decide.begin(state, by))
+                await self._branching.must_still_be_free(created.exclusive, writer)
+        except Claimed as claimed:
+            raise NotAllowed(f"run {run} cannot be started now: {claimed}") from claimed
+        self._claims.advance_run(run)
+        return self._claims.handle(run, workflow)
+
     async def take_over_later(self, run: RunId) -> str:
         self._claims.advance_run(run)
         holding = await self._store.holding(run)

@@ -82,6 +82,8 @@ class RunCreated(Event, frozen=True, kw_only=True):
     folder: str = ""
     """The folder to import the module from, if other processes may not find the module without it."""
     root: str = ""
+    deferred: bool = False
+    """Whether the run begins only when a user starts it."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

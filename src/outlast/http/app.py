@@ -25,7 +25,7 @@ from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
 
 SWEEP_S = 600.0
-"""How often expired sessions are removed."""
+"""How often expired sessions and old audit entries are removed."""
 
 
 def asgi(
@@ -124,6 +124,7 @@ async def _sweeping(state: ServerState) -> None:
         await asyncio.sleep(SWEEP_S)
         with suppress(OutlastError):
             await state.auth.sweep()
+            await state.audit.sweep()
 
 
 def build(

@@ -7,13 +7,15 @@ import re
 import socket
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.http.problems import HttpError, response_of
-from outlast.http.state import ServerState
+
+if TYPE_CHECKING:
+    from outlast.http.state import ServerState
 
 ALIVE = ("/healthz", "/readyz")
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:/@\s]+))(?::[0-9]{1,5})?")

@@ -242,6 +242,13 @@ def resume(state: State, by: str = "") -> Decision:
     return events
 
 
+def begin(state: State, by: str = "") -> Decision:
+    """Begin a run that was created to begin only when a user starts it."""
+    if not state.outline.awaits_start:
+        raise NotAllowed(f"a run that is {state.status} cannot be started")
+    return [e.RunStarted(by=by)]
+
+
 def reopen(state: State, node: str | None = None, by: str = "", feedback: e.Value = e.NULL) -> Decision:
     """Resume a stopped run. If `node` is given, repeat that failed node with the feedback."""
     pauses = tuple(each for each in state.outline.requests if isinstance(each.event, e.PauseRequested))

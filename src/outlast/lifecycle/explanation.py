@@ -220,6 +220,8 @@ def _status(state: State) -> str:
     if outline.held:
         return f"Held: a person must decide{because}"
     match state.status:
+        case RunStatus.CREATED if outline.awaits_start:
+            return "Created: the run begins when a person starts it"
         case RunStatus.CREATED:
             return "Created: no worker has started the run"
         case RunStatus.COMPENSATING:
@@ -278,6 +280,8 @@ def _to_act(run: str, state: State, revival: Revival | None, holder: Holder | No
     elif state.status is RunStatus.FAILED and outline.recoverable and revival is not None and revival.since:
         effect = f"continues from before the part that {say.listed(revival.since)} undid"
         yield _action("jump", run, effect, "--to", revival.undone or START)
+    elif "start" in can:
+        yield _action("start", run, "begins the run")
     elif "resume" in can and not is_advanced:
         effects = {RunStatus.FAILED: f"{again}, after the cause is removed", RunStatus.PAUSED: again}
         yield _action("resume", run, effects.get(state.status, "takes the run over: no live worker holds it"))

@@ -21,6 +21,7 @@ from outlast.views.texts import AT_WORK
 from outlast.views.times import iso
 
 if TYPE_CHECKING:
+    from outlast.client.bulk import Progress as BulkProgress
     from outlast.client.evidence import Diagnosis
     from outlast.client.reader import WorkerRuns
     from outlast.client.versions import Version
@@ -292,3 +293,47 @@ def _blobs(held: Info | Copied) -> t.BlobsView:
 
 def copied_view(moved: Moved) -> t.CopiedRunView:
     return _same(t.CopiedRunView, moved, outcome=moved.how, why=moved.why or None)
+
+
+# --- bulk actions
+
+
+def bulk_view(
+    found: BulkProgress, *, result: str | None = None, first: int = 0, limit: int = 100
+) -> tuple[t.BulkView, int | None]:
+    """A bulk action with a page of its outcomes in the order of its runs, and where the next page begins."""
+    known = {(each.run, each.interaction): each for each in found.outcomes}
+    outcomes: list[t.BulkOutcomeView] = []
+    next = None
+    for place in range(first, len(found.targets)):
+        target = found.targets[place]
+        outcome = known.get((target.run, target.interaction))
+        if result is not None and (outcome is None or outcome.result != result):
+            continue
+        if len(outcomes) == limit:
+            next = place
+            break
+        outcomes.append(
+            t.BulkOutcomeView(
+                run=target.run,
+                interaction=target.interaction,
+                result=outcome.result if outcome is not None else None,
+                reason=outcome.reason if outcome is not None else "",
+            )
+        )
+    view = t.BulkView(
+        run=found.run,
+        action=found.order.action,
+        by=found.order.by,
+        reason=found.order.reason,
+        status=found.status,
+        created=str(iso(found.created)),
+        updated=str(iso(found.updated)),
+        confirmed=len(found.targets),
+        done=found.count("done"),
+        skipped=found.count("skipped"),
+        failed=found.count("failed"),
+        outcomes=tuple(outcomes),
+        next=None,
+    )
+    return view, next

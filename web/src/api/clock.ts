@@ -2,9 +2,9 @@
 let offset = 0;
 let isPrecise = false;
 
-/** Set the clock from a moment that the stream reported just now, in milliseconds. */
-export function setServerTime(ms: number): void {
-  offset = ms - Date.now();
+/** Set by the stream: what the server's clock is ahead of this machine's, in milliseconds. */
+export function setClock(ms: number): void {
+  offset = ms;
   isPrecise = true;
 }
 

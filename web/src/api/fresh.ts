@@ -5,11 +5,14 @@ import { keys, queries } from "./queries";
 import { onChanged } from "./stream";
 
 const EVERY_MS = 1_000;
+/** Counts look at many runs. */
+const COUNTS_MS = 5_000;
 
 export function keepFresh(): void {
   const dirty = new Set<string>();
   let timer: ReturnType<typeof setTimeout> | undefined;
   let last = 0;
+  let lastCounts = 0;
 
   const renew = () => {
     timer = undefined;
@@ -20,6 +23,19 @@ export function keepFresh(): void {
     void queries.invalidateQueries({ queryKey: keys.runs });
     void queries.invalidateQueries({ queryKey: keys.inbox });
     void queries.invalidateQueries({ queryKey: keys.workers });
+    renewCounts();
+  };
+  let counting: ReturnType<typeof setTimeout> | undefined;
+  const renewCounts = () => {
+    if (counting !== undefined) return;
+    counting = setTimeout(
+      () => {
+        counting = undefined;
+        lastCounts = Date.now();
+        void queries.invalidateQueries({ queryKey: keys.counts });
+      },
+      Math.max(0, lastCounts + COUNTS_MS - Date.now()),
+    );
   };
   const renewSoon = () => {
     if (timer === undefined) timer = setTimeout(renew, Math.max(50, last + EVERY_MS - Date.now()));

@@ -11,10 +11,14 @@ export type Ask =
   | { type: "retry"; tab: string }
   | { type: "bye"; tab: string };
 
-/** From the hub to a tab, or to all (`tab` empty). `data` is the JSON of the message, not yet read. */
+/**
+ * From the hub to a tab, or to all (`tab` empty). `data` is the JSON of the message, not yet read; `offset` is what the
+ * server's clock is ahead of this machine's, in milliseconds, and `build` the page that the server has.
+ */
 export type Tell =
   | { type: "leader"; tab: "" }
   | { type: "state"; tab: string; state: State }
+  | { type: "server"; tab: string; offset: number; build: string }
   | { type: "message"; tab: string; kind: string; data: string };
 
 /**
@@ -46,6 +50,7 @@ export class Hub {
   private current: AbortController | undefined;
   private heard = Date.now();
   private attempts = 0;
+  private server = { offset: 0, build: "" };
   private timer: ReturnType<typeof setTimeout> | undefined;
   private changing: ReturnType<typeof setTimeout> | undefined;
 
@@ -66,6 +71,7 @@ export class Hub {
       case "here":
         this.root = message.root;
         this.tell({ type: "state", tab: message.tab, state: this.state });
+        if (this.state.opened) this.tell({ type: "server", tab: message.tab, ...this.server });
         if (!this.current && this.timer === undefined) this.open();
         break;
       case "follow":
@@ -204,6 +210,12 @@ export class Hub {
     if (kind === "end") {
       if (data.includes("unauthenticated")) this.set({ is: "signed out", opened: this.state.opened });
       return true;
+    }
+    if (kind === "open" || kind === "heartbeat") {
+      const told = JSON.parse(data) as { time: number; build?: string };
+      this.server = { offset: told.time / 1000 - Date.now(), build: told.build ?? this.server.build };
+      this.tell({ type: "server", tab: "", ...this.server });
+      return false;
     }
     if (kind === "event" || kind === "expired") {
       const told = JSON.parse(data) as { run: string; event?: { seq: number } };

@@ -15,6 +15,7 @@ export const queries = new QueryClient({
 export const keys = {
   session: ["session"] as const,
   runs: ["runs"] as const,
+  counts: ["counts"] as const,
   run: (run: string) => ["run", run] as const,
   /** Not below the run: to examine a run reads all of its log. */
   doctor: (run: string) => ["doctor", run] as const,

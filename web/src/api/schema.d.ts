@@ -13,13 +13,13 @@ export interface paths {
         };
         /**
          * List runs, newest first.
-         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for.
+         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `held` or `asks` a page may have fewer runs than `limit` although `next` is set: the search of one request is bounded.
          */
         get: operations["list_runs"];
         put?: never;
         /**
          * Start a run; it is durable when this answers.
-         * @description 201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client that leaves cancels nothing. With `start: false` the run is created and paused until `start`.
+         * @description 201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client that leaves cancels nothing. With `start: false` the run is created, and neither a worker nor a restart begins it until `start`.
          */
         post: operations["start_run"];
         delete?: never;
@@ -42,6 +42,23 @@ export interface paths {
          * @description An item that is refused does not stop the others. `wait` is not for batches.
          */
         post: operations["start_batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Count the runs that match a filter, up to 1,000. */
+        get: operations["count_runs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -466,6 +483,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/inbox/decided": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the decisions that were made through the server, the newest first.
+         * @description A page may have fewer than `limit` although `next` is set: the search of one request is bounded.
+         */
+        get: operations["list_decisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/answer": {
         parameters: {
             query?: never;
@@ -585,6 +622,77 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/bulk/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Count the runs that match a filter, and for each action those that allow it. Nothing is changed. */
+        post: operations["preview_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Confirm a bulk action on the runs that match a filter now, or on the runs that are named.
+         * @description The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume` or `runs:retry`, and `runs:answer` for the others.
+         */
+        post: operations["start_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/bulk/{run}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a bulk action with its progress and a result for each run. */
+        get: operations["get_bulk"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/bulk/{run}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Try the runs of a bulk action again that failed or were not reached, as a new bulk action. */
+        post: operations["retry_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workers": {
         parameters: {
             query?: never;
@@ -613,6 +721,26 @@ export interface paths {
         put?: never;
         /** Find runs that should continue and that nobody advances, and hand them to the next worker. */
         post: operations["sweep"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List who changed what, from where, with which result, the newest first.
+         * @description A page may have fewer entries than `limit` although `next` is set: the search of one request is bounded.
+         */
+        get: operations["list_audit"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -724,6 +852,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/workflows/{workflow}/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get how the runs of a workflow went over time: counts, and percentiles of their durations.
+         * @description The newest 5,000 runs of the time are counted.
+         */
+        get: operations["get_statistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workflows/{workflow}/versions": {
         parameters: {
             query?: never;
@@ -774,7 +922,7 @@ export interface components {
             /** @default [] */
             tags: string[];
             /**
-             * @description False creates the run paused: `start` begins it.
+             * @description False creates the run only: `start` begins it.
              * @default true
              */
             start: boolean;
@@ -833,7 +981,7 @@ export interface components {
             /** @default [] */
             tags: string[];
             /**
-             * @description False creates the run paused: `start` begins it.
+             * @description False creates the run only: `start` begins it.
              * @default true
              */
             start: boolean;
@@ -877,7 +1025,7 @@ export interface components {
          * RunView
          * @description A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
          *
-         *         `progress` and `holder` are filled for runs that are at work.
+         *         `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it.
          */
         RunView: {
             run: string;
@@ -896,6 +1044,7 @@ export interface components {
             reason: string;
             recoverable: boolean;
             held: boolean;
+            awaits_start: boolean;
             waiting: number;
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];
@@ -935,6 +1084,14 @@ export interface components {
             expires: string | null;
         };
         /**
+         * RunCountView
+         * @description How many runs match a filter. `more` if there are more than were counted.
+         */
+        RunCountView: {
+            count: number;
+            more: boolean;
+        };
+        /**
          * RunDetailView
          * @description One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of
          *         its workflow.
@@ -956,6 +1113,7 @@ export interface components {
             reason: string;
             recoverable: boolean;
             held: boolean;
+            awaits_start: boolean;
             waiting: number;
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];
@@ -1590,6 +1748,28 @@ export interface components {
             schema: unknown;
             run: string;
         };
+        /**
+         * DecisionListView
+         * @description Decisions, the newest first. `next` is the cursor of the next page, null at the end.
+         */
+        DecisionListView: {
+            decisions: components["schemas"]["DecisionView"][];
+            next: string | null;
+        };
+        /**
+         * DecisionView
+         * @description A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
+         *         run has it.
+         */
+        DecisionView: {
+            run: string;
+            interaction: string;
+            text: string;
+            answer: string;
+            by: string;
+            /** Format: date-time */
+            time: string;
+        };
         /** AnswerBody */
         AnswerBody: {
             /** @description Any JSON value. */
@@ -1617,6 +1797,128 @@ export interface components {
              * @default
              */
             interaction: string;
+        };
+        /** PreviewBody */
+        PreviewBody: {
+            /**
+             * @description As in the list of runs.
+             * @default {
+             *       "status": [],
+             *       "workflow": "",
+             *       "tag": [],
+             *       "parent": "",
+             *       "text": "",
+             *       "children": true
+             *     }
+             */
+            filter: components["schemas"]["CountRuns"];
+        };
+        /** CountRuns */
+        CountRuns: {
+            /**
+             * @description One or more statuses; may be given several times.
+             * @default []
+             */
+            status: components["schemas"]["RunStatus"][];
+            /** @default  */
+            workflow: string;
+            /**
+             * @description Tags that a run must have; may be given several times.
+             * @default []
+             */
+            tag: string[];
+            /** @default  */
+            parent: string;
+            /**
+             * @description Text in id, workflow, title, tags or reason.
+             * @default
+             */
+            text: string;
+            /** @description Created at or after this time, in microseconds. */
+            since?: number;
+            /** @description Created before this time, in microseconds. */
+            until?: number;
+            /**
+             * @description False leaves out the children of other runs.
+             * @default true
+             */
+            children: boolean;
+            /** @description Only held runs, or only the others. */
+            held?: boolean;
+            /** @description Only runs that wait for a person, or only the others. */
+            asks?: boolean;
+        };
+        /**
+         * BulkPreviewView
+         * @description How many runs match, and for each action how many allow it and why the others are skipped.
+         */
+        BulkPreviewView: {
+            matched: number;
+            allowed: {
+                [key: string]: number;
+            };
+            skipped: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+        };
+        /** BulkBody */
+        BulkBody: {
+            /** @default  */
+            reason: string;
+            /** @enum {unknown} */
+            action: "answer" | "approve" | "cancel" | "pause" | "reject" | "resume" | "retry";
+            /** @description All runs that match now, as in the list of runs. */
+            filter?: components["schemas"]["CountRuns"];
+            /**
+             * @description These runs, instead of a filter.
+             * @default []
+             */
+            runs: components["schemas"]["BulkTarget"][];
+            /** @description The answer, for the action `answer`. */
+            value?: unknown;
+        };
+        /** BulkTarget */
+        BulkTarget: {
+            run: string;
+            /**
+             * @description The question; needed if the run asks several.
+             * @default
+             */
+            interaction: string;
+        };
+        /**
+         * BulkView
+         * @description A bulk action, which is carried out by `run`. When that has completed, done + skipped + failed = confirmed. `next` is
+         *         the cursor of the next outcomes, null at the end.
+         */
+        BulkView: {
+            run: string;
+            action: string;
+            by: string;
+            reason: string;
+            status: components["schemas"]["RunStatus"];
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            updated: string;
+            confirmed: number;
+            done: number;
+            skipped: number;
+            failed: number;
+            outcomes: components["schemas"]["BulkOutcomeView"][];
+            next: string | null;
+        };
+        /**
+         * BulkOutcomeView
+         * @description What became of one run of a bulk action. `reason` says why it is not done; `result` is null until it is reached.
+         */
+        BulkOutcomeView: {
+            run: string;
+            interaction: string;
+            result: ("done" | "failed" | "skipped") | null;
+            reason: string;
         };
         /**
          * WorkerListView
@@ -1675,6 +1977,31 @@ export interface components {
             key: string;
             /** @enum {unknown} */
             outcome: "" | "finished" | "handed over" | "held";
+        };
+        /**
+         * AuditListView
+         * @description Audit entries, the newest first. `next` is the cursor of the next page, null at the end.
+         */
+        AuditListView: {
+            entries: components["schemas"]["AuditEntryView"][];
+            next: string | null;
+        };
+        /**
+         * AuditEntryView
+         * @description A request that changed something or was refused: who sent it from where, what it was about, and its result.
+         */
+        AuditEntryView: {
+            id: string;
+            /** Format: date-time */
+            time: string;
+            by: string;
+            role: string;
+            address: string;
+            action: string;
+            subject: string;
+            note: string;
+            status: number;
+            code: string;
         };
         /**
          * TokenListView
@@ -1758,6 +2085,48 @@ export interface components {
             schema: unknown;
         };
         /**
+         * StatisticsView
+         * @description How the runs of a workflow went, by when they were created. If there are more than one request reads, the newest are
+         *         counted: `since` is the oldest of these, and `is_complete` is false.
+         */
+        StatisticsView: {
+            workflow: string;
+            /** Format: date-time */
+            since: string;
+            /** Format: date-time */
+            until: string;
+            is_complete: boolean;
+            runs: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            duration_ms: components["schemas"]["Percentiles"] | null;
+            buckets: components["schemas"]["StatisticsBucketView"][];
+        };
+        /**
+         * Percentiles
+         * @description Durations in milliseconds, from creation to end, of the runs that completed.
+         */
+        Percentiles: {
+            p50: number;
+            p90: number;
+            p99: number;
+            longest: number;
+        };
+        /**
+         * StatisticsBucketView
+         * @description The runs that were created in one interval, from `since` to that of the next.
+         */
+        StatisticsBucketView: {
+            /** Format: date-time */
+            since: string;
+            runs: number;
+            completed: number;
+            failed: number;
+            cancelled: number;
+            duration_ms: components["schemas"]["Percentiles"] | null;
+        };
+        /**
          * VersionListView
          * @description The versions of a workflow, the one used last first.
          */
@@ -1802,6 +2171,12 @@ export interface operations {
                 since?: number;
                 /** @description Created before this time, in microseconds. */
                 until?: number;
+                /** @description False leaves out the children of other runs. */
+                children?: boolean;
+                /** @description Only held runs, or only the others. */
+                held?: boolean;
+                /** @description Only runs that wait for a person, or only the others. */
+                asks?: boolean;
                 /** @description How many items a page has. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -2115,6 +2490,99 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    count_runs: {
+        parameters: {
+            query?: {
+                /** @description One or more statuses; may be given several times. */
+                status?: components["schemas"]["RunStatus"][];
+                workflow?: string;
+                /** @description Tags that a run must have; may be given several times. */
+                tag?: string[];
+                parent?: string;
+                /** @description Text in id, workflow, title, tags or reason. */
+                text?: string;
+                /** @description Created at or after this time, in microseconds. */
+                since?: number;
+                /** @description Created before this time, in microseconds. */
+                until?: number;
+                /** @description False leaves out the children of other runs. */
+                children?: boolean;
+                /** @description Only held runs, or only the others. */
+                held?: boolean;
+                /** @description Only runs that wait for a person, or only the others. */
+                asks?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCountView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4878,6 +5346,85 @@ export interface operations {
             };
         };
     };
+    list_decisions: {
+        parameters: {
+            query?: {
+                /** @description How many items a page has. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecisionListView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
     answer_question: {
         parameters: {
             query?: never;
@@ -5822,6 +6369,454 @@ export interface operations {
             };
         };
     };
+    preview_bulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "filter": {
+                 *         "status": [
+                 *           "waiting"
+                 *         ],
+                 *         "workflow": "refund"
+                 *       }
+                 *     }
+                 */
+                "application/json": components["schemas"]["PreviewBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkPreviewView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    start_bulk: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The same key is the same bulk action: the one that exists is answered. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "cancel",
+                 *       "filter": {
+                 *         "status": [
+                 *           "waiting"
+                 *         ],
+                 *         "workflow": "refund"
+                 *       },
+                 *       "reason": "recalled"
+                 *     }
+                 */
+                "application/json": components["schemas"]["BulkBody"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    get_bulk: {
+        parameters: {
+            query?: {
+                /** @description Only these. */
+                result?: "done" | "failed" | "skipped";
+                /** @description How many items a page has. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    retry_bulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
     list_workers: {
         parameters: {
             query?: never;
@@ -5970,6 +6965,99 @@ export interface operations {
             };
             /** @description Unsupported Media Type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    list_audit: {
+        parameters: {
+            query?: {
+                /** @description Part of the name of who sent the request. */
+                by?: string;
+                /** @description Operation ids; may be given several times. */
+                action?: string[];
+                /** @description The run or token that the request was about. */
+                subject?: string;
+                /** @description The address that the request came from. */
+                address?: string;
+                /** @description Only requests that were refused, or only the others. */
+                refused?: boolean;
+                /** @description At or after this time, in microseconds. */
+                since?: number;
+                /** @description Before this time, in microseconds. */
+                until?: number;
+                /** @description How many items a page has. */
+                limit?: number;
+                /** @description `next` of the page before. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditListView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6728,6 +7816,89 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    get_statistics: {
+        parameters: {
+            query?: {
+                /** @description Created at or after this time; 7 days ago by default. */
+                since?: number;
+                /** @description Created before this time; now by default. */
+                until?: number;
+                /** @description How many intervals. */
+                buckets?: number;
+            };
+            header?: never;
+            path: {
+                workflow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatisticsView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

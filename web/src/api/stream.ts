@@ -1,11 +1,12 @@
 /** The tab's side of the shared stream. */
 import { useEffect, useRef } from "react";
 import { ROOT, type View } from "./client";
-import { setServerTime } from "./clock";
+import { setClock } from "./clock";
 import { type Ask, Hub, type Tell } from "./hub";
 import { parse } from "./json";
 import { useLive } from "./live";
 import { useSession } from "./session";
+import { noteBuild } from "./version";
 
 /** What is told of a followed run. `data` is as in docs/reference/http.md, section Streams. */
 export type RunMessage =
@@ -75,6 +76,10 @@ function hear(message: Tell): void {
       useLive.setState({ state: message.state });
       if (message.state.is === "signed out") useSession.setState({ isSignedOut: true });
       break;
+    case "server":
+      setClock(message.offset);
+      noteBuild(message.build);
+      break;
     case "message":
       take(message.kind, parse(message.data) as Record<string, unknown>);
       break;
@@ -88,10 +93,6 @@ function enter(): void {
 }
 
 function take(kind: string, data: Record<string, unknown>): void {
-  if (kind === "open" || kind === "heartbeat") {
-    setServerTime(Number(data.time) / 1000);
-    return;
-  }
   if (kind === "changed") {
     for (const listener of [...onChanges]) listener(data.runs as string[]);
     return;
@@ -167,5 +168,5 @@ function viaLeader(): () => void {
 }
 
 function isAsk(message: Ask | Tell): message is Ask {
-  return !["leader", "state", "message"].includes(message.type);
+  return !["leader", "state", "server", "message"].includes(message.type);
 }

@@ -8,14 +8,13 @@ from typing import Any
 from msgspec import UNSET
 
 from outlast.client.handle import RunHandle
-from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
 from outlast.http.api.runs import given, run_of
 from outlast.http.operations import Call, operation
 from outlast.http.recovery import one_line
-from outlast.http.starting import NOT_STARTED, value_of
+from outlast.http.starting import value_of
 from outlast.lifecycle.diagnosis import HandOver
 from outlast.lifecycle.status import RunStatus
 
@@ -38,10 +37,7 @@ async def _view_of(call: Call, handle: RunHandle[Any]) -> s.ControlView:
 async def begin_run(call: Call) -> s.ControlView:
     """Begin a run that was created with `start: false`."""
     run = await run_of(call)
-    summary = await call.engine.get(run)
-    if summary.status is not RunStatus.PAUSED or summary.reason != NOT_STARTED:
-        raise NotAllowed(f"run {run} is {summary.status}: only a run that was created with start=false is started")
-    return await _view_of(call, await call.engine.resume(run, by=call.by))
+    return await _view_of(call, await call.engine.begin(run, by=call.by))
 
 
 @operation("POST", "/runs/{run}/pause", "runs:pause", body=r.ReasonBody, body_required=False, **_VERB)
@@ -116,6 +112,7 @@ async def retry_run(call: Call) -> s.ControlView:
     "/runs/{run}/plan",
     "runs:read",
     body=r.PlanBody,
+    audited=False,
     example={"action": "jump", "to": "fetch"},
     **{**_VERB, "answers": s.PlanView},
 )
@@ -224,4 +221,5 @@ async def examine_run(call: Call) -> s.ExaminationView:
 )
 async def repair_run(call: Call) -> s.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
+    call.note = "" if call.body.fix else "dry run"
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix)

@@ -99,6 +99,8 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
         yield from _overdue(evidence)
     if state.status not in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING) or evidence.is_held:
         return
+    if state.outline.awaits_start:
+        return
     if evidence.is_ready and evidence.holder is None:
         is_late = evidence.now - state.outline.time > LATE_US
         yield Finding(

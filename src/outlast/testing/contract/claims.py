@@ -27,6 +27,19 @@ class ClaimsContract(LeaseContract):
         assert await other.claim(BEN) == []
         assert await holder(other) == ANN
 
+    async def test_a_run_that_is_created_and_released_in_one_append_is_nobodys_and_not_ready(
+        self, doors: Doors
+    ) -> None:
+        """S6"""
+        store, other = await workers(doors)
+        head = await land(store, begin(A, release=True))
+        assert not head.ready
+        assert await store.head(A) == head
+        assert await other.holding(A) is None
+        assert await other.claim(BEN) == []
+        (claim,) = await other.claim(BEN, runs=[A])
+        assert (claim.run, claim.epoch, claim.previous, claim.cause) == (A, 2, "", "claimed")
+
     async def test_a_claimed_run_cannot_be_claimed_in_another_way(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
