@@ -1,5 +1,5 @@
 import { LayoutList, Play } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useMemo } from "react";
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
 import { Link, useNavigate, useSearchParams } from "react-router";
 import { useMay } from "@/api/queries";
 import { count } from "@/model/durations";
@@ -11,6 +11,7 @@ import { LoadError } from "@/ui/LoadError";
 import { ZoneNote } from "@/ui/Moment";
 import { PageHeading } from "@/ui/PageHeading";
 import { Skeleton } from "@/ui/Skeleton";
+import { BulkBar } from "./BulkBar";
 import { columnsOf, NarrowRow } from "./columns";
 import { useCounts, useProgress, useRuns, useUnknownWorkflows, useWorkflowNames } from "./data";
 import { FilterBar } from "./FilterBar";
@@ -88,6 +89,8 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
   const progress = useProgress(rows);
   const columns = useMemo(() => columnsOf(chosen, { isUnknown, progress }), [chosen, isUnknown, progress]);
   const waiting = list.shown?.waiting ?? 0;
+  const mayAct = useMay("runs:bulk");
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   useKeys({ n: () => waiting && list.show() });
   useEffect(() => {
     document.title = waiting ? `(${waiting}) Runs - Outlast` : "Runs - Outlast";
@@ -126,6 +129,7 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
         rowKey={(run) => run.run}
         narrow={(run) => <NarrowRow run={run} isUnknown={isUnknown} progress={progress} />}
         onOpen={(run) => navigate(`/runs/${encodeURIComponent(run.run)}`)}
+        {...(mayAct ? { selection: { selected, onChange: setSelected } } : {})}
         isStale={(run) => list.shown?.gone.has(run.run) ?? false}
         banner={<NewRuns waiting={waiting} onShow={list.show} />}
         foot={
@@ -151,6 +155,7 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
           </>
         }
       />
+      <BulkBar selected={selected} filter={filter} onClear={() => setSelected(new Set())} />
     </div>
   );
 }
