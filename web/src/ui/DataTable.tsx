@@ -1,5 +1,6 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { type MouseEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { Button } from "./Button";
 import { TickBox } from "./Field";
 import { useKeys } from "./keys";
 import { useSettings } from "./settings";
@@ -43,8 +44,12 @@ export function DataTable<Row>(props: Props<Row>) {
   const list = useRef<HTMLDivElement>(null);
   const isNarrow = useIsNarrow();
   const [cursor, setCursor] = useState<string | null>(null);
+  const [isSelecting, setSelecting] = useState(false);
   const [offset, setOffset] = useState(0);
-  useLayoutEffect(() => setOffset(list.current?.getBoundingClientRect().top ?? 0 + window.scrollY), []);
+  useLayoutEffect(() => {
+    // What stands above the rows comes and goes.
+    setOffset(Math.round((list.current?.getBoundingClientRect().top ?? 0) + window.scrollY));
+  });
   const height = useRowHeight();
   const virtual = useWindowVirtualizer({
     count: rows.length,
@@ -144,6 +149,21 @@ export function DataTable<Row>(props: Props<Row>) {
           </span>
         ))}
       </div>
+      {isNarrow && selection && rows.length ? (
+        <div className="flex justify-end border-b border-line px-2">
+          <Button
+            look="flat"
+            small
+            aria-pressed={isSelecting}
+            onClick={() => {
+              setSelecting(!isSelecting);
+              selection.onChange(new Set());
+            }}
+          >
+            {isSelecting ? "Do not select" : "Select"}
+          </Button>
+        </div>
+      ) : null}
       {banner}
       <div ref={list} role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => {
@@ -169,7 +189,7 @@ export function DataTable<Row>(props: Props<Row>) {
             >
               {isNarrow ? (
                 <div className="flex gap-3 px-3.5 py-2.5">
-                  {selection && selection.selected.size > 0 ? (
+                  {selection && (isSelecting || selection.selected.size > 0) ? (
                     <span role="cell">
                       <TickBox label={`Select ${key}`} checked={isSelected} onChange={(isOn) => toggle(key, isOn)} />
                     </span>

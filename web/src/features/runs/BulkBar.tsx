@@ -76,10 +76,14 @@ export function BulkBar({ selected, filter, onClear }: Props) {
         className="fixed inset-x-0 bottom-5 z-30 mx-auto flex w-fit max-w-[calc(100vw-32px)] animate-appear items-center gap-2 rounded-panel border border-line-strong bg-surface px-4 py-2 shadow-float max-md:bottom-16"
       >
         <span role="status" className="font-semibold whitespace-nowrap">
-          {count(number)} selected
+          {count(number)} <span className="max-md:hidden">selected</span>
         </span>
         {!isAll && all > selected.size ? (
-          <button type="button" onClick={() => setAll(true)} className="link mr-12 text-text-2 max-md:mr-0">
+          <button
+            type="button"
+            onClick={() => setAll(true)}
+            className="link mr-12 whitespace-nowrap text-text-2 max-md:mr-0"
+          >
             <span className="max-md:hidden">Select all {count(all)} that match the filter</span>
             <span className="md:hidden">All {count(all)}</span>
           </button>

@@ -115,6 +115,8 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
       </Framed>
     );
   const last = rows.at(-1)?.created;
+  const number = `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}`;
+  const all = list.hasMore ? `The newest ${number} that match are shown.` : `${number}, newest first.`;
   return (
     <div className={list.isOther || list.error ? "opacity-55" : ""} aria-busy={list.isOther || undefined}>
       {list.error ? (
@@ -131,14 +133,9 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
         onOpen={(run) => navigate(`/runs/${encodeURIComponent(run.run)}`)}
         {...(mayAct ? { selection: { selected, onChange: setSelected } } : {})}
         isStale={(run) => list.shown?.gone.has(run.run) ?? false}
-        banner={<NewRuns waiting={waiting} onShow={list.show} />}
+        banner={<NewRuns waiting={waiting} all={all} onShow={list.show} />}
         foot={
           <>
-            <span>
-              {list.hasMore
-                ? `The newest ${count(rows.length)} are shown.`
-                : `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}.`}
-            </span>
             {list.hasMore && list.more ? (
               <Button small onClick={list.more} busy={list.isLoadingMore} busyText="Loading…">
                 Show more
@@ -164,18 +161,23 @@ function Framed({ children }: { children: ReactNode }) {
   return <div className="rounded-panel border border-line bg-surface">{children}</div>;
 }
 
-/** What is new is said, and comes in by a press. */
-function NewRuns({ waiting, onShow }: { waiting: number; onShow: () => void }) {
+/**
+ * What is new is said, and comes in by a press. The line is always there, so that nothing moves when there is something to
+ * say.
+ */
+function NewRuns({ waiting, all, onShow }: { waiting: number; all: string; onShow: () => void }) {
   return (
     <div role="status">
       {waiting ? (
-        <div className="border-b border-line bg-run-tint px-4 py-1.25 text-center text-run">
+        <p className="border-b border-line bg-run-tint px-4 py-1 text-center text-run max-md:py-2">
           {waiting === 1 ? "1 new run matches this filter." : `${count(waiting)} new runs match this filter.`}{" "}
           <button type="button" onClick={onShow} className="link">
             Show {waiting === 1 ? "it" : "them"}
           </button>
-        </div>
-      ) : null}
+        </p>
+      ) : (
+        <p className="border-b border-line px-4 py-1 text-center text-text-3 max-md:py-2">{all}</p>
+      )}
     </div>
   );
 }
