@@ -169,7 +169,7 @@ function NewRuns({ waiting, all, onShow }: { waiting: number; all: string; onSho
   return (
     <div role="status">
       {waiting ? (
-        <p className="border-b border-line bg-run-tint px-4 py-1 text-center text-run max-md:py-2">
+        <p className="rounded-t-panel border-b border-line bg-run-tint px-4 py-1 text-center text-run max-md:py-2">
           {waiting === 1 ? "1 new run matches this filter." : `${count(waiting)} new runs match this filter.`}{" "}
           <button type="button" onClick={onShow} className="link">
             Show {waiting === 1 ? "it" : "them"}
