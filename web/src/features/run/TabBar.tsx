@@ -1,5 +1,7 @@
 import { History } from "lucide-react";
+import type { ReactNode } from "react";
 import { useKeys } from "@/ui/keys";
+import { useIsWide } from "@/ui/media";
 import { Tabs } from "@/ui/Tabs";
 import { TABS, type Tab, useRun } from "./context";
 import { ShownAsOf } from "./ShownAsOf";
@@ -21,20 +23,43 @@ export function TabBar() {
     events: detail.at.toLocaleString("en-US"),
     branches: String(detail.branch + 1),
   };
+  const isWide = useIsWide(700);
   useKeys(Object.fromEntries(TABS.map((tab, at) => [String(at + 1), () => go({ tab, event: null })])));
+  const instant = (
+    <>
+      <span className="flex items-center gap-1 text-meta text-text-2">
+        <History size={14} aria-hidden /> Shown as of
+      </span>
+      <ShownAsOf />
+    </>
+  );
+  if (!isWide)
+    return (
+      <>
+        <TabLine to={to} current={place.tab} counts={counts} />
+        <div className="-mt-2 mb-3 flex items-center gap-2">{instant}</div>
+      </>
+    );
+  return <TabLine to={to} current={place.tab} counts={counts} end={instant} />;
+}
+
+function TabLine({
+  to,
+  current,
+  counts,
+  end,
+}: {
+  to: (place: { tab: Tab; event: null }) => string;
+  current: Tab;
+  counts: Partial<Record<Tab, string>>;
+  end?: ReactNode;
+}) {
   return (
     <Tabs
       label="Views of this run"
-      current={place.tab}
+      current={current}
       tabs={TABS.map((tab) => ({ key: tab, name: NAMES[tab], to: to({ tab, event: null }), count: counts[tab] }))}
-      end={
-        <>
-          <span className="flex items-center gap-1 text-meta text-text-2">
-            <History size={14} aria-hidden /> Shown as of
-          </span>
-          <ShownAsOf />
-        </>
-      }
+      end={end}
     />
   );
 }
