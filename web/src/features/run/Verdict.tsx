@@ -1,7 +1,7 @@
-import { ArrowRight, History } from "lucide-react";
+import { ArrowRight, CornerUpLeft, History } from "lucide-react";
 import { type ReactNode, useMemo } from "react";
 import { Link } from "react-router";
-import { useWorkers } from "@/api/queries";
+import { useMay, useWorkers } from "@/api/queries";
 import { count, counted, duration, preciseClock } from "@/model/durations";
 import { cutName, plainName, shortId } from "@/model/names";
 import type { RunLog } from "@/model/run-log";
@@ -14,6 +14,7 @@ import { Moment } from "@/ui/Moment";
 import { useNow } from "@/ui/now";
 import { STATUSES, StatusBadge, statusOf } from "@/ui/StatusBadge";
 import { useSettings } from "@/ui/settings";
+import { useActions } from "../actions/store";
 import { Advice } from "./Advice";
 import { addressOf, useRun } from "./context";
 
@@ -413,7 +414,8 @@ function Losses(): ReactNode {
 
 /** In the past, nothing can be done except to return. */
 function Past() {
-  const { place, log, go } = useRun();
+  const { run, place, log, go } = useRun();
+  const mayJump = useMay("runs:jump");
   const zone = useSettings((settings) => settings.zone);
   const time = log.event(place.at ?? 0)?.time;
   return (
@@ -431,6 +433,11 @@ function Past() {
         <Button look="primary" onClick={() => go({ at: null })}>
           <ArrowRight size={16} aria-hidden /> Show now
         </Button>
+        {mayJump && place.at ? (
+          <Button onClick={() => useActions.getState().ask({ kind: "jump", run, to: place.at ?? 0 })}>
+            <CornerUpLeft size={16} aria-hidden /> Go back to here…
+          </Button>
+        ) : null}
       </div>
     </>
   );
