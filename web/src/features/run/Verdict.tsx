@@ -277,7 +277,8 @@ function WaitSince({ wait, now }: { wait: OpenWait; now: number }) {
 /** How far the nodes at work are, and for how long. */
 function Progress({ shown }: { shown: Snapshot }): ReactNode {
   const { detail, place } = useRun();
-  const now = useNow();
+  const seconds = useNow();
+  const now = place.at === null ? seconds : shown.updated;
   const first = shown.working[0];
   const progress = place.at === null ? detail.progress.find((each) => each.node === first?.node) : undefined;
   const holder = place.at === null ? detail.holder : null;
@@ -376,9 +377,16 @@ function WaitFact({ shown, isOver }: { shown: Snapshot; isOver: boolean }): Reac
 
 function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
   const { detail, place, log } = useRun();
-  const holdings = log.timeline.holdings.filter((each) => each.worker && (place.at === null || each.seq <= place.at));
-  const last = holdings.at(-1)?.worker;
+  const { holdings } = log.timelineAt(place.at);
+  const last = holdings.findLast((each) => each.worker)?.worker;
+  const then = place.at === null ? undefined : holdings.at(-1)?.worker;
   const holder = place.at === null ? detail.holder : null;
+  if (then)
+    return (
+      <>
+        Worker <code title={then}>{shortId(then)}</code>
+      </>
+    );
   if (holder && !isOver)
     return (
       <>
@@ -400,12 +408,9 @@ function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
 /** Workers and failed attempts that the run lost, as the log tells them. */
 function Losses(): ReactNode {
   const { log, place, isComplete } = useRun();
-  const { marks, attempts } = log.timeline;
-  const isSeen = (seq: number) => place.at === null || seq <= place.at;
-  const workers = marks.filter((mark) => mark.kind === "takeover" && isSeen(mark.seq)).length;
-  const failures = attempts.filter(
-    (each) => (each.outcome === "failed" || each.outcome === "retrying") && isSeen(each.last),
-  ).length;
+  const { marks, attempts } = log.timelineAt(place.at);
+  const workers = marks.filter((mark) => mark.kind === "takeover").length;
+  const failures = attempts.filter((each) => each.outcome === "failed" || each.outcome === "retrying").length;
   const parts = [workers ? counted(workers, "worker") : "", failures ? counted(failures, "failure") : ""].filter(
     Boolean,
   );
