@@ -121,7 +121,7 @@ export default function CanvasView({
           drag.current = null;
         }}
       />
-      <div className="absolute top-3 right-3 z-10 flex gap-1">
+      <div className="absolute right-3 bottom-3 z-10 flex gap-1">
         <Button small square look="soft" aria-label="Zoom out" onClick={() => zoomBy(1 / 1.4)}>
           <Minus size={14} aria-hidden />
         </Button>

@@ -150,30 +150,19 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
     [lines],
   );
   const count = nodes.length;
-  const shown = useRef(0);
   const box = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const before = shown.current;
-    shown.current = count;
-    if (before || !count || !box.current) return; // later the view is where the person has put it
-    const all = [...places.values()];
-    const width = all.reduce((most, place) => Math.max(most, place.x + place.width), 0);
-    const height = all.reduce((most, place) => Math.max(most, place.y + place.height), 0);
-    const [w, h] = [box.current.clientWidth, box.current.clientHeight];
-    const zoom = Math.min(1, (w - 2 * EDGE) / width);
-    if (zoom >= READABLE)
-      void flow.setViewport({
-        zoom,
-        x: Math.max(EDGE, (w - width * zoom) / 2),
-        y: Math.max(EDGE, Math.min(60, (h - height * zoom) / 2)),
-      });
-    else
-      void flow.setViewport({
-        zoom: 1,
-        x: isAtEnd ? Math.min(EDGE, w - EDGE - width) : EDGE,
-        y: Math.max(EDGE, Math.min(60, (h - height) / 2)),
-      });
-  }, [flow, count, places, isAtEnd]);
+  const begin = () => {
+    let [width, height] = [1, 1];
+    for (const place of places.values()) {
+      width = Math.max(width, place.x + place.width);
+      height = Math.max(height, place.y + place.height);
+    }
+    const [w, h] = [box.current?.clientWidth ?? 0, box.current?.clientHeight ?? 0];
+    const fitting = Math.min(1, (w - 2 * EDGE) / width);
+    const zoom = fitting >= READABLE ? fitting : 1;
+    const left = fitting >= READABLE ? (w - width * zoom) / 2 : isAtEnd ? w - EDGE - width : EDGE;
+    void flow.setViewport({ zoom, x: left, y: Math.max(EDGE, Math.min(60, (h - height * zoom) / 2)) });
+  };
   useEffect(() => {
     const place = focus ? places.get(focus) : undefined;
     if (place)
@@ -196,6 +185,7 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
         preventScrolling={false}
         zoomOnScroll={false}
         panOnScroll={false}
+        onInit={begin}
         minZoom={0.05}
         maxZoom={2}
         onlyRenderVisibleElements={count > 150}
@@ -203,7 +193,7 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
       >
         <Background gap={24} size={1} color="var(--line)" />
       </ReactFlow>
-      <div className="absolute top-3 right-3 z-10 flex gap-1">
+      <div className="absolute right-3 bottom-8 z-10 flex gap-1">
         <Button small square look="soft" aria-label="Zoom out" onClick={() => void flow.zoomOut()}>
           <Minus size={14} aria-hidden />
         </Button>
