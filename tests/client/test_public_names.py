@@ -58,7 +58,7 @@ MEMBERS: dict[type, str] = {
         allows_another backoff classes delay give_up_on jitter max_attempts max_delay retry_on wait_us
     """,
     ol.RunFilter: """
-        after created_from created_until exclusive limit parent statuses tags text workflow
+        after created_from created_until exclusive limit parent roots statuses tags text workflow
     """,
     ol.RunHandle: """
         answer asked cancel explain get output pause result watch

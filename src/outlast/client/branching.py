@@ -57,8 +57,7 @@ class Branching(Verbs):
         return [*taken, *await self._recovery.branch(run, state, new_branch)]
 
     async def activate(self, run: RunId, branch: int, by: str, reason: str, children: Children) -> RunHandle[Any]:
-        plan = await self.activation(run, branch, by, reason)
-        return await self.open_branch(run, "activate", plan, children)
+        return await self.open_branch(run, "activate", await self.activation(run, branch, by, reason), children)
 
     async def activation(self, run: RunId, branch: int, by: str, reason: str) -> Plan:
         """The plan of a branch that continues from the end of an older one."""
