@@ -1,5 +1,4 @@
 import { History } from "lucide-react";
-import type { ReactNode } from "react";
 import { useKeys } from "@/ui/keys";
 import { useIsWide } from "@/ui/media";
 import { Tabs } from "@/ui/Tabs";
@@ -23,9 +22,8 @@ export function TabBar() {
     events: detail.at.toLocaleString("en-US"),
     branches: String(detail.branch + 1),
   };
-  const isWide = useIsWide(700);
   useKeys(Object.fromEntries(TABS.map((tab, at) => [String(at + 1), () => go({ tab, event: null })])));
-  const instant = (
+  const asOf = (
     <>
       <span className="flex items-center gap-1 text-meta text-text-2">
         <History size={14} aria-hidden /> Shown as of
@@ -33,33 +31,16 @@ export function TabBar() {
       <ShownAsOf />
     </>
   );
-  if (!isWide)
-    return (
-      <>
-        <TabLine to={to} current={place.tab} counts={counts} />
-        <div className="-mt-2 mb-3 flex items-center gap-2">{instant}</div>
-      </>
-    );
-  return <TabLine to={to} current={place.tab} counts={counts} end={instant} />;
-}
-
-function TabLine({
-  to,
-  current,
-  counts,
-  end,
-}: {
-  to: (place: { tab: Tab; event: null }) => string;
-  current: Tab;
-  counts: Partial<Record<Tab, string>>;
-  end?: ReactNode;
-}) {
+  const isWide = useIsWide(700);
   return (
-    <Tabs
-      label="Views of this run"
-      current={current}
-      tabs={TABS.map((tab) => ({ key: tab, name: NAMES[tab], to: to({ tab, event: null }), count: counts[tab] }))}
-      end={end}
-    />
+    <>
+      <Tabs
+        label="Views of this run"
+        current={place.tab}
+        tabs={TABS.map((tab) => ({ key: tab, name: NAMES[tab], to: to({ tab, event: null }), count: counts[tab] }))}
+        end={isWide ? asOf : undefined}
+      />
+      {isWide ? null : <p className="-mt-1 mb-3 flex items-center gap-2">{asOf}</p>}
+    </>
   );
 }
