@@ -51,8 +51,20 @@ export default function BulkPage() {
       return answer(api.GET("/api/v1/bulk/{run}", { params: { path: { run }, query }, signal }));
     },
   });
-  if (error && !data) return <LoadError what="The bulk action" error={error} retry={refetch} />;
-  if (!data) return <Skeleton label="Loading the bulk action" />;
+  if (!data) {
+    return (
+      <>
+        <PageHeading title="Bulk action" />
+        <Panel className="mt-3">
+          {error ? (
+            <LoadError what="The bulk action" error={error} retry={refetch} />
+          ) : (
+            <Skeleton label="Loading the bulk action" />
+          )}
+        </Panel>
+      </>
+    );
+  }
   const left = data.confirmed - data.done - data.skipped - data.failed;
   const isOver = ["completed", "failed", "cancelled"].includes(data.status);
   return (
