@@ -158,7 +158,7 @@ function RunName({ outcome }: { outcome: Outcome }) {
 function ResultWord({ result }: { result: Outcome["result"] }) {
   const { word, icon: Icon, hue } = RESULTS[result ?? "open"];
   return (
-    <span className={`inline-flex items-center gap-1.5 ${hue}`}>
+    <span className={`inline-flex items-center gap-1.5 align-middle ${hue}`}>
       <Icon size={16} aria-hidden className="text-hue" />
       <span className={result === "failed" ? "font-medium text-hue" : "text-text-2"}>{word}</span>
     </span>
