@@ -28,6 +28,7 @@ export const router = createBrowserRouter(
         page("workers", () => import("./features/workers/WorkersPage")),
         page("sweeper", () => import("./features/sweeper/SweeperPage")),
         page("audit", () => import("./features/audit/AuditPage")),
+        page("bulk/:run", () => import("./features/bulk/BulkPage")),
         page("tokens", () => import("./features/tokens/TokensPage")),
         page("settings", () => import("./features/settings/SettingsPage")),
         { path: "*", Component: NoSuchPage },
