@@ -88,8 +88,7 @@ class Starts(Verbs):
         """A run that is created and paused in one append: no worker begins it before somebody resumes it."""
         paused = e.RunPaused(by=created.by, reason=reason)
         writer = await self._ledger.create(run, [created, paused], await self._claims.own_worker())
-        while not await writer.release():
-            pass
+        await writer.release_when_read()
 
     async def _start_exclusive(self, run: RunId, created: e.RunCreated) -> None:
         """Start a run with an exclusive key: it begins only after no other live run was found to hold the key."""
@@ -106,8 +105,7 @@ class Starts(Verbs):
         except NotAllowed as refusal:
             await writer.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise
-        while not await writer.release(ready=True):
-            pass
+        await writer.release_when_read(lambda _: True)
         self._claims.advance_run(run)
 
     def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:

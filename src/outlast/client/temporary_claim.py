@@ -26,6 +26,7 @@ from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, RunWriter
+from outlast.ledger.reading import summaries_of
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
@@ -121,8 +122,7 @@ class TemporaryClaims:
             yield
             await self._cancel_left_children(writer)
         except BaseException:
-            while not await writer.release(ready=not writer.state.is_closed and _has_work(writer.state)):
-                pass
+            await writer.release_when_read(_has_work)
             raise
         while not await writer.release(ready=ready and not writer.state.is_closed):
             await self.obey_cancellation(writer)  # no worker may be there to obey it
@@ -251,7 +251,8 @@ class Verbs:
 
 def _has_work(state: State) -> bool:
     """Whether a worker has work for a run: to advance it, or to cancel children of an older branch."""
-    return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
+    is_active = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING)
+    return not state.is_closed and (is_active or bool(state.to_cancel()))
 
 
 def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
@@ -270,14 +271,11 @@ async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
     This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
     key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
     possibly both."""
-    after = ""
-    while exclusive:
-        page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
-        for other in (listed.summary.run for listed in page.items if listed.summary.run != run):
+    if not exclusive:
+        return
+    async for other in summaries_of(catalog.search, RunFilter(exclusive=exclusive, statuses=LIVE)):
+        if other.run != run:
             raise NotAllowed(
-                f"exclusive key {exclusive!r} is held by live run {other}: wait for its end or cancel it, then start or "
-                f"resume run {run}"
+                f"exclusive key {exclusive!r} is held by live run {other.run}: wait for its end or cancel it, then start "
+                f"or resume run {run}"
             )
-        if not page.next:
-            return
-        after = page.next

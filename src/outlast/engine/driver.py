@@ -57,34 +57,6 @@ NOTHING_ADOPTABLE: dict[str, Adoptable] = {}
 class RunDriver:
     """One run in this process. `start` begins a new run; `resuming.resume` continues one after a replay."""
 
-    __slots__ = (
-        "_waiters",
-        "adoptable",
-        "attempts",
-        "batch",
-        "clock",
-        "closed",
-        "code",
-        "created",
-        "deferred",
-        "has_news",
-        "hold_ending",
-        "in_flight",
-        "is_over",
-        "is_pausing",
-        "is_stopping",
-        "is_watched",
-        "is_winding_down",
-        "is_writing",
-        "outcomes",
-        "pause",
-        "run",
-        "starting",
-        "time",
-        "worker",
-        "writer",
-    )
-
     def __init__(self, worker: Worker, code: Code, created: e.RunCreated, writer: RunWriter) -> None:
         self.worker = worker
         self.code = code

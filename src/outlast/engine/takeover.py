@@ -190,11 +190,9 @@ class Takeovers:
         if state.is_closed or (isinstance(request, e.CancelRequested) and ends_at_once(state, request)):
             await self.shielded.shield(self._complete(writer, created))
         elif workflow is None or (state.outline.base in ("paused", "failed") and not is_cancelled):
-            while not await writer.release(ready=workflow is None):
-                pass
+            await writer.release_when_read(lambda _: workflow is None)
         elif self._worker.is_draining:  # nothing more begins on this worker
-            while not await writer.release(ready=True):
-                pass
+            await writer.release_when_read(lambda _: True)
         else:
             await self._replay(writer, workflow, created)
 
@@ -208,8 +206,7 @@ class Takeovers:
                 self._worker.advance_run(RunId(ending.successor))
         else:
             await end_as_requested(self._worker.ledger, writer, error)
-        while not await writer.release():
-            pass
+        await writer.release_when_read()
         self._incomplete.discard(writer.run)
 
     async def _replay(self, writer: RunWriter, workflow: Workflow[..., Any], created: e.RunCreated) -> None:

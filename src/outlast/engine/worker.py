@@ -33,6 +33,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
+from outlast.ledger.reading import holdings_of
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.store import Claim, Holding, Store
@@ -41,8 +42,6 @@ log = logging.getLogger("outlast.engine")
 
 MAX_IDLE_RUNS = 200
 """Runs that may stay in memory while they only wait."""
-HOLDINGS_PAGE = 1000
-"""Holdings per request to the store."""
 POLL_S = 0.005
 """Seconds between two checks for an operation of this process that is about to end."""
 
@@ -172,8 +171,7 @@ class Worker:
             try:
                 await driver.children_started()  # a child that does not exist yet could not be cancelled
                 await complete_run(self.ledger, driver.run, driver.created, ending, driver.writer.state)
-                while not await driver.writer.release():
-                    pass
+                await driver.writer.release_when_read()
             except OutlastError as error:
                 self.takeovers.retry_completion(driver.run, error)
         self.progress.forget(driver.run)
@@ -221,16 +219,9 @@ class Worker:
         await self.lease.confirm()
         return await self.store.claim(self.id, runs=runs, workflows=workflows, limit=limit)
 
-    async def holdings(self) -> AsyncIterator[Holding]:
+    def holdings(self) -> AsyncIterator[Holding]:
         """The runs that the store has assigned to this worker."""
-        after = ""
-        while True:
-            batch = await self.store.holdings(self.id, after=after)
-            for each in batch:
-                yield each
-            if len(batch) < HOLDINGS_PAGE:
-                return
-            after = batch[-1].run
+        return holdings_of(self.store, self.id)
 
     def restart_as_new_worker(self) -> None:
         """Other workers may have taken over the runs: stop driving them and continue under a new id."""

@@ -73,35 +73,6 @@ class Code:
     collects them. The code runs in a copy of `context`, so that it does not depend on the context of the process that
     starts or replays it."""
 
-    __slots__ = (
-        "_context",
-        "_failures",
-        "_is_dismissed",
-        "_loop",
-        "_tasks_are_cancelled",
-        "_unawaited_at_cancel",
-        "child_ids",
-        "close",
-        "continued",
-        "continued_us",
-        "fatal_error",
-        "generation",
-        "is_cancelled",
-        "made",
-        "main",
-        "new_commands",
-        "next_hash",
-        "now_us",
-        "on_progress",
-        "open",
-        "progress",
-        "recorded_in",
-        "run",
-        "silencer",
-        "to_close",
-        "workflow",
-    )
-
     def __init__(self, run: RunId, workflow: Workflow[..., Any], context: Context | None = None) -> None:
         self.run = self.recorded_in = run
         """`recorded_in` differs in the copied part of a fork: there it is the run in which the code first ran."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -10,14 +10,15 @@ from msgspec.structs import replace
 
 from outlast.errors import Damaged, NotFound
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
 from outlast.history.record import Entry, Record, entries, follows, genesis
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import UNFINISHED
-from outlast.store import Head, Journal, RunFilter, Store
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Claims, Head, Holding, Journal, Page, RunFilter, Store
 
 PAGE_SIZE = 1000
 MISSING_EVENT = "the event is missing from the log"
@@ -61,18 +62,36 @@ def lost_end(version: int, at: int) -> str:
     return f"the log ends at event {version}, but its summary is of event {at}"
 
 
+async def summaries_of(search: Callable[[RunFilter], Awaitable[Page]], query: RunFilter) -> AsyncIterator[RunSummary]:
+    """All summaries that match, page by page."""
+    while True:
+        page = await search(query)
+        for listed in page.items:
+            yield listed.summary
+        if not page.next:
+            return
+        query = replace(query, after=page.next)
+
+
+async def holdings_of(store: Claims, worker: WorkerId | None = None) -> AsyncIterator[Holding]:
+    """What one worker or all workers hold, page by page."""
+    after = ""
+    while True:
+        page = await store.holdings(worker, after=after, limit=PAGE_SIZE)
+        for each in page:
+            yield each
+        if len(page) < PAGE_SIZE:
+            return
+        after = page[-1].run
+
+
 async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:
     """Every run; with `unfinished`, those that are not over according to their head or their summary: one may be wrong."""
     seen: set[RunId] = set()
     query = RunFilter(limit=PAGE_SIZE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
-    while True:
-        page = await store.search(query)
-        for listed in page.items:
-            seen.add(listed.summary.run)
-            yield listed.summary.run
-        if not page.next:
-            break
-        query = replace(query, after=page.next)
+    async for summary in summaries_of(store.search, query):
+        seen.add(summary.run)
+        yield summary.run
     after = ""
     while True:
         found, after = await store.runs(unfinished=unfinished, after=after, limit=PAGE_SIZE)

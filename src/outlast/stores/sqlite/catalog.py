@@ -12,9 +12,18 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import (
+    bounded,
+    catalogue_faults,
+    check_limit,
+    cursor,
+    encode_summary,
+    page_of,
+    read_wait,
+    summary_of,
+)
 from outlast.stores.sqlite.rows import Rows, head_of, legible
-from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
+from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 _PUT = """
 insert into catalogue (id, run, at, status, workflow, parent, exclusive, created, text, body)
