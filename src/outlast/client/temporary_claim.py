@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.client.handle import RunHandle
 from outlast.client.reader import Reader
 from outlast.engine.cancelling import without_cleanup
-from outlast.engine.completion import (
-    RETRY_PAUSES_S,
-    cancel,
-    cancel_left_children,
-    created_of,
-    end_as_requested,
-    latest_run_of,
-    open_children,
-)
+from outlast.engine.completion import RETRY_PAUSES_S, cancel, cancel_left_children, end_as_requested, open_children
 from outlast.engine.definitions import Definitions
 from outlast.engine.worker import Worker
 from outlast.errors import Claimed, NotAllowed, NotFound, OutlastError, RunGone, StoreError
@@ -26,7 +18,7 @@ from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, RunWriter
-from outlast.ledger.reading import summaries_of
+from outlast.ledger.reading import created_of, latest_run_of, summaries_of
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State

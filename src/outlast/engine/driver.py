@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.engine import cancelling, children, inbox, result_reuse
 from outlast.engine.batch import Batch, CommandOutcome, is_out_of_order, redecide, without_closed
-from outlast.engine.completion import Ended
 from outlast.engine.resuming import restart_code
 from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, needs_completion, terminal_event
 from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, Fenced, Overtaken, StoreError
@@ -31,6 +30,7 @@ from outlast.functions.code import Code
 from outlast.functions.commands import CANCELLED, ChildCommand, Command, NodeCommand, Note, TimerCommand
 from outlast.history import events as e
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import Ended
 from outlast.lifecycle import decide
 from outlast.lifecycle.adoption import Adoptable
 from outlast.lifecycle.state import NodeStatus

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from outlast.engine.branch_requests import open_requested_branch
-from outlast.engine.completion import cancel_left_children, complete_run, created_of, end_as_requested, ending_of
+from outlast.engine.completion import cancel_left_children, complete_run, end_as_requested
 from outlast.engine.driver import RunDriver
 from outlast.engine.resuming import resume
 from outlast.engine.shielded_tasks import ShieldedTasks
@@ -34,6 +34,7 @@ from outlast.functions.replay import Divergence, Replay
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import created_of, ending_of
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus

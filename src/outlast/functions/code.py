@@ -331,6 +331,20 @@ class Code:
         return ""
 
 
+def reason_of(error: BaseException) -> BaseException:
+    """The error that the run fails with, for an error that its code raised. A `NotDurable` inside exception groups
+    replaces the groups that libraries wrap it in."""
+    if isinstance(error, RuntimeError) and "attached to a different loop" in str(error):
+        return NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
+    return _refusal_in(error) or error
+
+
+def _refusal_in(error: BaseException) -> NotDurable | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_refusal_in, error.exceptions)), None)
+    return error if isinstance(error, NotDurable) else None
+
+
 def _has_returned(task: asyncio.Task[Any] | None) -> bool:
     return task is None or (task.done() and not task.cancelled() and asyncio.Task.exception(task) is None)
 

@@ -13,6 +13,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
 from outlast.history.record import Entry, Record, entries, follows, genesis
+from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.state import State
@@ -20,6 +21,7 @@ from outlast.lifecycle.status import UNFINISHED
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Claims, Head, Holding, Journal, Page, RunFilter, Store
 
+Ended: TypeAlias = decide.Ending
 PAGE_SIZE = 1000
 MISSING_EVENT = "the event is missing from the log"
 WRONG_HEAD = "the head of the run differs from the end of its log"
@@ -271,3 +273,43 @@ async def read_entries(
         if last > after:
             async for page in pages(store, run, max(first, after + 1), last):
                 yield [(record, record.events(), first, last) for record in page]
+
+
+# --- the first and the last event of a run
+
+
+async def latest_run_of(store: Journal, run: RunId) -> RunId:
+    """The last existing run in the chain of successors of a run."""
+    while (head := await store.head(run)) is not None and head.closed:
+        ending = await ending_of(store, head)
+        if not isinstance(ending, e.RunContinued) or await store.head(RunId(ending.successor)) is None:
+            break
+        run = RunId(ending.successor)
+    return run
+
+
+async def created_of(store: Journal, run: RunId) -> e.RunCreated:
+    """The first event of a run."""
+    records = await store.read(run, 1, 1, 1)
+    if not records:
+        raise NotFound(f"there is no run {run}")
+    event = records[0].events()[0]
+    if not isinstance(event, e.RunCreated):
+        raise Damaged("the first event is not RunCreated", run=run, seq=1)
+    return event
+
+
+async def ending_of(store: Journal, head: Head) -> Ended:
+    """The terminal event of a closed run. The search begins at the end of the log: receipts may follow the event, and a
+    branch may begin after it."""
+    for first, seq in reversed(await lineage_of(store, head)):
+        while seq >= first:
+            records = await store.read(head.run, seq, seq, 1)
+            if not records:
+                raise Damaged("the event is missing from the log", run=head.run, seq=seq)
+            record = records[0]
+            for at, event in reversed(list(enumerate(record.events(), record.first))):
+                if at <= seq and isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
+                    return event
+            seq = record.first - 1
+    raise Damaged("the run is closed but its log has no terminal event", run=head.run, seq=head.version)
