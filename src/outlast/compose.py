@@ -301,19 +301,8 @@ async def working(
     ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
 ) -> AsyncIterator[Worker]:
     """A worker with its services, for as long as the engine is open."""
-    worker = Worker(
-        ledger,
-        concurrency=settings.concurrency,
-        threads=settings.threads,
-        processes=settings.processes,
-        hold=settings.on_restart == "hold",
-        unawaited=settings.unawaited,
-        stdout=settings.capture_stdout,
-        takes_over_others=take_over_others,
-        grace=settings.grace,
-        claim=settings.claim,
-        clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
-    )
+    clusters = {"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {}
+    worker = Worker(ledger, settings, takes_over_others=take_over_others, clusters=clusters)
     await worker.lease.begin()
     worker.listen()
     end_news = ledger.listen(worker.on_runs_changed)

@@ -226,6 +226,10 @@ class Enrolled(Struct, frozen=True):
     workflows: tuple[str, ...] = ()
 
 
+Runs: TypeAlias = Sequence[RunId] | None
+Names: TypeAlias = Collection[str] | None
+
+
 class Claims(Protocol):
     """Workers and the runs they hold. A worker's lease ends at a time by the store's clock; one renewal covers all its
     runs."""
@@ -243,12 +247,7 @@ class Claims(Protocol):
         """Remove the worker. The runs it still holds become ready."""
 
     async def claim(
-        self,
-        worker: WorkerId,
-        *,
-        runs: Sequence[RunId] | None = None,
-        workflows: Collection[str] | None = None,
-        limit: int = 1,
+        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
     ) -> list[Claim]:
         """Claim up to `limit` runs that no other live worker holds, atomically: the named `runs` in any state, or those of
         `workflows` (None: of any) that are ready or interrupted. A worker that names a run it already holds gets a claim

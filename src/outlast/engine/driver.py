@@ -530,7 +530,7 @@ class RunDriver:
             created = self.writer.state.outline.created or self.time
             ms = round((self.time - created) / 1000, 1) or e.NO_TIME
             ending = await terminal_event(self.code, self.worker.store.blobs, ms)
-        return checked_for_unawaited(ending, self.code, self.worker.unawaited)
+        return checked_for_unawaited(ending, self.code, self.worker.settings.unawaited)
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Hold the run until a person decides how it continues."""

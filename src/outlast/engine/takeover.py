@@ -78,11 +78,11 @@ def _is_interrupted(claim: Claim, state: State) -> bool:
 
 
 class Takeovers:
-    """The runs that a worker is taking over. `hold` also holds interrupted runs that would otherwise resume."""
+    """The runs that a worker is taking over."""
 
-    def __init__(self, worker: Worker, *, hold: bool) -> None:
+    def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._hold = hold
+        self._hold = worker.settings.on_restart == "hold"
         self.recovered = Recovered()
         self._claimed_twice: set[RunId] = set()
         """Runs that were claimed again during their takeover. The epoch of the claim is greater than that of the log,

@@ -36,6 +36,7 @@ from outlast.ledger.ledger import system_clock
 from outlast.ledger.reading import holdings_of
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.settings import Settings
 from outlast.store import Claim, Holding, Store
 
 log = logging.getLogger("outlast.engine")
@@ -47,50 +48,41 @@ POLL_S = 0.005
 
 
 class Worker:
-    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. Without `takes_over_others`
-    the worker advances only the runs that were started or adopted here, with their children and successors, and keeps
-    waiting runs in memory. `clusters` are executors of nodes outside this machine, by the names that nodes pass as
-    `run_in`."""
+    """One incarnation of a worker. Without `takes_over_others` it advances only the runs that were started or adopted
+    here, with their children and successors, and keeps waiting runs in memory. `clusters` are executors of nodes outside
+    this machine, by the names that nodes pass as `run_in`."""
 
     def __init__(
         self,
         ledger: Ledger,
+        settings: Settings | None = None,
         *,
-        concurrency: int = 2000,
-        threads: int = 32,
-        processes: int = 0,
-        hold: bool = False,
-        unawaited: str = "fail",
-        stdout: bool = False,
         takes_over_others: bool = True,
-        grace: float = 5.0,
-        claim: float = 30.0,
         clusters: Mapping[str, ExecutorFactory] | None = None,
     ) -> None:
+        self.settings = settings = settings or Settings(store="")
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
         self.id: WorkerId = ledger.new_worker_id()
         clock = ledger.clock
-        self.lease = Lease(self, claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
+        self.lease = Lease(self, settings.claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
         self.drivers: dict[RunId, RunDriver] = {}
         self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
         self.lines = LogWriter(ledger.store, ledger.clock)
-        places: dict[str, ExecutorFactory] = {"process": partial(ProcessPool, processes or None), **(clusters or {})}
-        self.attempts = Attempts(self, threads=threads, places=places, log_writer=self.lines, stdout=stdout)
-        self.takeovers = Takeovers(self, hold=hold)
+        places: dict[str, ExecutorFactory] = {
+            "process": partial(ProcessPool, settings.processes or None),
+            **(clusters or {}),
+        }
+        self.attempts = Attempts(self, places=places, log_writer=self.lines)
+        self.takeovers = Takeovers(self)
         self.claim_wakeup = asyncio.Event()
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if takes_over_others else set()
         """The unfinished runs to claim when they have no live owner, if this worker takes over no others."""
         self.unconfirmed_starts = UnconfirmedStarts(self)
-        self.unawaited = unawaited
-        self.grace = grace
-        """Seconds that running nodes have to end, or to reach a checkpoint, when the worker stops."""
         self.context = copy_context()
         """The context of workflow code: a copy of the context in which the engine was opened."""
-        self._concurrency = concurrency
-        self._stdout = stdout
         self._tasks: set[asyncio.Task[Any]] = set()
         self.temporarily_owned: set[RunId] = set()
         """Runs that a client of this process owns for a moment under this worker's id."""
@@ -107,7 +99,7 @@ class Worker:
         """How many more runs the worker accepts."""
         if self.is_closing or self.is_draining:
             return 0
-        capacity = self._concurrency - len(self.drivers) - len(self.takeovers)
+        capacity = self.settings.concurrency - len(self.drivers) - len(self.takeovers)
         if self.own is not None and capacity <= 0:  # those that wait stay in memory
             capacity += sum(driver.is_idle for driver in self.drivers.values())
         return max(0, capacity)
@@ -119,7 +111,7 @@ class Worker:
 
     def listen(self) -> None:
         """Begin to capture the log records of nodes."""
-        self.lines.install(stdout=self._stdout)
+        self.lines.install(stdout=self.settings.capture_stdout)
 
     def advance_run(self, run: RunId) -> None:
         """Advance this run too."""

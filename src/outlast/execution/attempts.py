@@ -41,20 +41,12 @@ GRACE = 5.0
 class Attempts:
     """All attempts of a worker."""
 
-    def __init__(
-        self,
-        worker: Worker,
-        *,
-        threads: int,
-        places: Mapping[str, ExecutorFactory],
-        log_writer: LogWriter,
-        stdout: bool,
-    ) -> None:
+    def __init__(self, worker: Worker, *, places: Mapping[str, ExecutorFactory], log_writer: LogWriter) -> None:
         self._worker = worker
-        self._threads = Threads(threads)
+        self._threads = Threads(worker.settings.threads)
         self._executors = Executors(places)
         self._log_writer = log_writer
-        self._stdout = stdout
+        self._stdout = worker.settings.capture_stdout
         self._context = copy_context()
         self._no_upload = EagerUpload(worker.store.blobs)
         """For results that need no early upload."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator,
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
@@ -59,6 +60,20 @@ class WorkerRuns(NamedTuple):
     is_live: bool
     expires: int
     runs: int
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    """The contents of a store. `schema` is its version, 0 if it is empty or does not exist; `bytes` is the size of
+    everything but the blobs."""
+
+    path: str = ""
+    schema: int = VERSION
+    library: str
+    bytes: int = 0
+    runs: dict[str, int] = {}
+    workers: tuple[WorkerRuns, ...] = ()
+    blob_count: int = 0
+    blob_bytes: int = 0
 
 
 class Subscriptions:
