@@ -10,19 +10,21 @@ import msgspec
 import typer
 
 from outlast.cli.code_import import named_workflow
-from outlast.cli.console import notice
-from outlast.cli.entrypoint import command
+from outlast.cli.console import notice, show_reply
+from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.options import AppOption, ByOption, Output, OutputOption
-from outlast.cli.outcome import Outcome, outcome, report
+from outlast.cli.outcome import Outcome, outcome, report, where_of
 from outlast.cli.parameters import Called, read_parameters
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import RunWatcher, WaitOptions
 from outlast.client import Engine
+from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.settings import Settings
 from outlast.views.files import files_of_family
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -55,6 +57,9 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the run; can be repeated.")
     ] = None,
+    no_start: Annotated[
+        bool, typer.Option("--no-start", help="Create the run only; `outlast start` begins it.")
+    ] = False,
     app: AppOption = None,
     by: ByOption,
     output: OutputOption = Output.TEXT,
@@ -73,8 +78,26 @@ def run(
         raise InvalidInput(f"{workflow!r} has no module: write module:workflow, or file.py:workflow")
     found = named_workflow(workflow, app or (), settings)
     called = read_parameters(found, parameters or (), document)
-    started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
+    started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()), start=not no_start)
+    if no_start:
+        return _create(settings, started, called, output)
     return _run(settings, started, called, WaitOptions.of(settings, by, output))
+
+
+async def _create(settings: Settings, workflow: Workflow[..., Any], called: Called, output: Output) -> int:
+    """Create a run that begins when `outlast start` starts it."""
+    async with open_desk(settings) as engine:
+        args, kwargs = called
+        run = (await engine.start(workflow, *args, **kwargs)).run
+        view = RunStatusView(run=run, status=(await engine.get(run)).status)
+        show_reply(
+            view,
+            output,
+            run,
+            f"run {run} of {workflow.name} is created",
+            f"Start it: outlast start {run}{where_of(settings)}",
+        )
+    return SOUND
 
 
 async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, options: WaitOptions) -> int:

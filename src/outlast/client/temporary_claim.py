@@ -243,7 +243,7 @@ class Verbs:
 
 def _has_work(state: State) -> bool:
     """Whether a worker has work for a run: to advance it, or to cancel children of an older branch."""
-    is_active = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING)
+    is_active = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) and not state.outline.awaits_start
     return not state.is_closed and (is_active or bool(state.to_cancel()))
 
 
@@ -262,11 +262,11 @@ async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
 
     This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
     key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
-    possibly both."""
+    possibly both. A run that a user has yet to start holds no key."""
     if not exclusive:
         return
     async for other in summaries_of(catalog.search, RunFilter(exclusive=exclusive, statuses=LIVE)):
-        if other.run != run:
+        if other.run != run and not other.awaits_start:
             raise NotAllowed(
                 f"exclusive key {exclusive!r} is held by live run {other.run}: wait for its end or cancel it, then start "
                 f"or resume run {run}"
