@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import apsw
@@ -38,6 +39,7 @@ _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue u
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
 _COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "created", "text", "body")
+_SHOWN = attrgetter(*_COLUMNS[1:-2])
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
 _WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
@@ -152,18 +154,7 @@ def put_summaries(
 
 
 def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
-    return (
-        id,
-        summary.run,
-        summary.at,
-        summary.status,
-        summary.workflow,
-        summary.parent,
-        summary.exclusive,
-        summary.created,
-        search_text(summary),
-        encode_summary(summary),
-    )
+    return id, *_SHOWN(summary), search_text(summary), encode_summary(summary)
 
 
 def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scratch: Any) -> Listed:
