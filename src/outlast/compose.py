@@ -312,21 +312,10 @@ async def working(
     """A worker with its services, for as long as the engine is open."""
     if settings.dask and isinstance(ledger.store, EncryptedStore):
         raise InvalidInput("dask cannot be used with an encrypted store: its machines read blobs without the keys")
+    clusters = {"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {}
     desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
     with acting(desk):
-        worker = Worker(
-            ledger,
-            concurrency=settings.concurrency,
-            threads=settings.threads,
-            processes=settings.processes,
-            hold=settings.on_restart == "hold",
-            unawaited=settings.unawaited,
-            stdout=settings.capture_stdout,
-            takes_over_others=take_over_others,
-            grace=settings.grace,
-            claim=settings.claim,
-            clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
-        )
+        worker = Worker(ledger, settings, takes_over_others=take_over_others, clusters=clusters)
     await worker.lease.begin()
     worker.listen()
     end_news = ledger.listen(worker.on_runs_changed)
