@@ -31,6 +31,8 @@ export default function RunsPage() {
     [setSearch],
   );
   const { unknown, isUnknown } = useUnknownWorkflows();
+  const [isTouched, setTouched] = useState(false);
+  const facts = useStill(unknown, isTouched);
   const list = useRuns(filter);
   const rows = list.shown?.rows ?? [];
   const workflows = useWorkflowNames(rows);
@@ -47,10 +49,10 @@ export default function RunsPage() {
         }
       />
       <FilterBar filter={filter} onChange={change} workflows={workflows} />
-      {unknown.map((each) => (
+      {facts.map((each) => (
         <UnknownWorkflow key={each.workflow} unknown={each} />
       ))}
-      <div className="mt-3">
+      <div className="mt-3" onPointerEnter={() => setTouched(true)} onPointerLeave={() => setTouched(false)}>
         <RunTable
           key={name}
           filter={filter}
@@ -62,6 +64,13 @@ export default function RunsPage() {
       </div>
     </>
   );
+}
+
+/** The value as it was while something is pointed at: what stands above must not move it away. */
+function useStill<T>(value: T, isTouched: boolean): T {
+  const [still, setStill] = useState(value);
+  if (!isTouched && still !== value) setStill(value);
+  return isTouched ? still : value;
 }
 
 function StartButton() {
