@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -23,6 +23,7 @@ from outlast.http.operations import OPERATIONS, SAFE, routes, sender
 from outlast.http.problems import HttpError, response_of
 from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
+from outlast.ledger import Ledger
 
 SWEEP_S = 600.0
 """How often expired sessions are removed."""
@@ -96,27 +97,35 @@ class Application:
 async def ready(state: ServerState, engine: Engine, *, recover: bool = True) -> AsyncIterator[None]:
     """The server is ready while this is entered: recovery is done, metrics and the sweep of sessions run."""
     state.attach(engine)
-    if recover:
-        await recover_all(engine)
     services = [_sweeping(state)]
-    with suppress(ImportError):
-        from outlast.http.metrics import Metrics
+    with counting(state, engine._ledger):
+        if recover:
+            await recover_all(engine)
+        if state.metrics is not None:
+            services.append(state.metrics.run())
+        tasks = [asyncio.create_task(service) for service in services]
+        state.is_ready = True
+        try:
+            yield
+        finally:
+            state.is_ready = False
+            if state.feeds is not None:
+                state.feeds.close()
+            if state.tasks:  # starts that were accepted
+                await asyncio.wait(state.tasks, timeout=30)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-        state.metrics = state.metrics or Metrics(state)
-        services.append(state.metrics.run())
-    tasks = [asyncio.create_task(service) for service in services]
-    state.is_ready = True
+
+def counting(state: ServerState, ledger: Ledger) -> AbstractContextManager[None]:
+    """Count in metrics what this ledger appends, if the package for metrics is installed."""
     try:
-        yield
-    finally:
-        state.is_ready = False
-        if state.feeds is not None:
-            state.feeds.close()
-        if state.tasks:  # starts that were accepted
-            await asyncio.wait(state.tasks, timeout=30)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        from outlast.http.metrics import Metrics
+    except ImportError:
+        return nullcontext()
+    state.metrics = state.metrics or Metrics(state)
+    return state.metrics.counting(ledger)
 
 
 async def _sweeping(state: ServerState) -> None:
