@@ -13,8 +13,10 @@ import msgspec
 import pytest
 from typer.main import get_command
 
+import outlast as ol
 from outlast.cli.app import app
 from outlast.client.answer_check import check_answer
+from outlast.client.bulk import Target
 from outlast.functions import registry
 from outlast.views.schema import VIEWS, json_schema
 
@@ -42,6 +44,8 @@ READING = {
     "jump with --dry-run": ("plan", ["jump", "{report}", "--to", "collect", "--dry-run"]),
     "rewind with --dry-run": ("plan", ["rewind", "{report}", "--dry-run"]),
     "retry with --dry-run": ("plan", ["retry", "{digest}", "publish", "--dry-run"]),
+    "audit": ("audit_list", ["audit"]),
+    "bulk start with --dry-run": ("bulk_preview", ["bulk", "start", "cancel", "--dry-run"]),
     "sweeper with --dry-run": ("sweep_report", ["sweeper", "--once", "--dry-run"]),
 }
 WRITING = {
@@ -55,6 +59,7 @@ WRITING = {
     "activate": ("run_status", ["activate", "{report}", "0", "--no-wait"]),
     "fork": ("run_status", ["fork", "{report}", "--no-wait"]),
     "sweeper": ("sweep_report", ["sweeper", "--once"]),
+    "bulk start": ("bulk", ["bulk", "start", "cancel", "--status", "waiting", "--yes"]),
     "db backup": ("backup", ["db", "backup", "copy.db"]),
     "copy": ("copy", ["copy", "{digest}", "--to", "other.db"]),
     "token create": ("new_token", ["token", "create", "deploy"]),
@@ -67,6 +72,7 @@ RUNNING = {
     "show of a run with values": ("run_detail", ["show", "g"]),
     "logs": ("log_line", ["logs", "f"]),
 }
+BULK = {"bulk show": ("bulk", ["bulk", "show"]), "bulk retry": ("bulk", ["bulk", "retry"])}
 EXIT_CODES = (0, 1, 4)
 """Done, or a finding, or the run that was waited for failed: the JSON is printed all the same."""
 
@@ -87,6 +93,16 @@ def test_a_command_prints_views(what: str, shell: Any) -> None:
     answer = shell(*(word.format(**shell.runs) for word in words), "-o", "json")
     assert answer.exit_code in EXIT_CODES, answer.output
     must_be_views(answer.stdout, name)
+
+
+def test_commands_about_a_bulk_action_print_views(shell: Any) -> None:
+    with ol.open(str(shell.store), take_over_others=False) as engine:
+        bulk = engine.bulk.start("cancel", targets=[Target("missing")])
+        engine.result(bulk)
+    for name, words in BULK.values():
+        answer = shell(*words, bulk, "-o", "json")
+        assert answer.exit_code == 0, answer.output
+        must_be_views(answer.stdout, name)
 
 
 @pytest.fixture
@@ -112,7 +128,7 @@ def test_commands_that_execute_runs_print_views(shell: Any) -> None:
 
 
 def test_every_command_with_json_is_tried() -> None:
-    tried = {" ".join(words) for _, words in (READING | WRITING | RUNNING).values()}
+    tried = {" ".join(words) for _, words in (READING | WRITING | RUNNING | BULK).values()}
     for command in _with_json(get_command(app), ""):
         assert any(each == command or each.startswith(f"{command} ") for each in tried), command
 

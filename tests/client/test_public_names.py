@@ -58,7 +58,7 @@ MEMBERS: dict[type, str] = {
         allows_another backoff classes delay give_up_on jitter max_attempts max_delay retry_on wait_us
     """,
     ol.RunFilter: """
-        after created_from created_until exclusive limit parent statuses tags text workflow
+        after created_from created_until exclusive limit parent roots statuses tags text workflow
     """,
     ol.RunHandle: """
         answer asked cancel explain get output pause result watch
@@ -83,8 +83,8 @@ MEMBERS: dict[type, str] = {
         check_migration current diff migrate of replay source starting_with
     """,
     Diagnostics: """
-        continued_as created current_branch holder lineage now open_question preview preview_recovery preview_retry
-        run_ids scratch take_over_later worker_id
+        continued_as created current_branch holder lineage now open_question preview preview_activate preview_cancel
+        preview_pause preview_recovery preview_retry run_ids scratch take_over_later worker_id workers_knowing
     """,
 }
 

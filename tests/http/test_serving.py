@@ -12,12 +12,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import served
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -26,7 +27,17 @@ from outlast.http.auth import Auth
 from outlast.http.server import Options, Server, config_of
 from outlast.http.state import ServerState
 from support import commands
-from support.server_process import FLOWS, PATIENCE, process, token_for
+from support.server_process import PATIENCE, ServerProcess, credential, server_process
+
+FLOWS = Path(served.__file__)
+
+
+def process(folder: Path, *options: str, **more: Any) -> AbstractContextManager[ServerProcess]:
+    return server_process(folder, FLOWS, *options, **more)
+
+
+def token_for(folder: Path) -> str:
+    return credential(folder / "runs.db", "token", "admin")
 
 
 @pytest.mark.parametrize("on_restart", ["resume", "hold"])
@@ -85,6 +96,33 @@ def test_every_acknowledged_start_is_there_once_after_a_kill(tmp_path: Path) -> 
         assert len(seen) <= len(acknowledged) + 1  # the last may have begun and not have been acknowledged
 
 
+def test_a_bulk_cancel_that_is_killed_half_way_continues_by_itself(tmp_path: Path) -> None:
+    token, count = token_for(tmp_path), 300
+    with process(tmp_path, token=token) as first:
+        items = [{"workflow": "served_sleeps", "id": f"run-{number}"} for number in range(count)]
+        first.get("/api/v1/runs/batch", {"items": items})
+        first.until(f"run-{count - 1}", "waiting")
+        body = {"action": "cancel", "filter": {"workflow": "served_sleeps"}, "reason": "recall"}
+        status, confirmed = first.get("/api/v1/bulk", body)
+        assert (status, confirmed["confirmed"]) == (201, count)
+        bulk = f"/api/v1/bulk/{confirmed['run']}"
+        while (found := first.get(bulk)[1])["done"] < 20:
+            time.sleep(0.002)
+        first.end(signal.SIGKILL)
+        assert found["done"] < count, "it was killed too late to show anything"
+    with process(tmp_path, token=token) as second:
+        deadline = time.monotonic() + PATIENCE
+        while (found := second.get(bulk)[1])["status"] != "completed":
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+        assert (found["done"], found["skipped"], found["failed"]) == (count, 0, 0)
+        for number in range(count):
+            events = second.get(f"/api/v1/runs/run-{number}/events")[1]["events"]
+            asked = [each["fields"] for each in events if each["type"] == "CancelRequested"]
+            assert [(each["by"].endswith(f"bulk {found['run']}"), each["force"]) for each in asked] == [(True, False)]
+            assert events[-1]["type"] == "RunCancelled"
+
+
 def test_a_server_that_shuts_down_hands_its_runs_over(tmp_path: Path) -> None:
     token = token_for(tmp_path)
     with process(tmp_path, token=token) as first:
@@ -114,7 +152,7 @@ def test_the_first_start_prints_no_sign_in_link_into_a_log(tmp_path: Path) -> No
 
 def test_insecure_local_is_for_loopback(tmp_path: Path) -> None:
     refused = commands.run(
-        [sys.executable, "-m", "outlast", "serve", FLOWS, "--insecure-local", "--host", "0.0.0.0"],
+        [sys.executable, "-m", "outlast", "serve", str(FLOWS), "--insecure-local", "--host", "0.0.0.0"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -128,7 +166,7 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = commands.run(
-            [sys.executable, "-m", "outlast", "serve", FLOWS, "--port", str(port)],
+            [sys.executable, "-m", "outlast", "serve", str(FLOWS), "--port", str(port)],
             cwd=tmp_path,
             capture_output=True,
             text=True,

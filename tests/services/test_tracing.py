@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -172,12 +173,14 @@ def test_traces_are_asked_for_by_the_variables_of_opentelemetry() -> None:
     assert not is_configured(given | {"OTEL_TRACES_EXPORTER": "none"})
 
 
-def test_opentelemetry_is_imported_only_when_it_is_configured() -> None:
+def test_opentelemetry_is_imported_only_when_it_is_configured(tmp_path: Path) -> None:
     code = """
 import sys, outlast as ol
 with ol.open("runs.db") as engine:
     print([name for name in sys.modules if "opentelemetry" in name])
 """
     environment = {"PATH": "", "HOME": "/nonexistent"}
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, env=environment, check=True
+    )
     assert found.stdout.strip() == "[]"

@@ -89,7 +89,7 @@ async def ps(
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify
     """
-    wanted = _wanted(status or ())
+    wanted = wanted_of(status or ())
     async with open_desk(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in (since, until))
@@ -112,7 +112,7 @@ async def ps(
     return SOUND
 
 
-def _wanted(given: Sequence[str]) -> Wanted:
+def wanted_of(given: Sequence[str]) -> Wanted:
     """Empty parts beside a comma are ignored. All parts empty is an error: it would list every run."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:

@@ -37,8 +37,8 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
-from outlast.views.build import planned_views
-from outlast.views.types import PlanView, RunStatusView
+from outlast.views.actions import planned
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -156,25 +156,17 @@ def retry(
     async def change(engine: Engine, found: RunId) -> None:
         await engine.retry(found, node, feedback=given, by=by, reason=reason, children=children.value, force=force)
 
-    async def preview(engine: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await engine.diagnostics.preview_retry(found, node, feedback=given, children=children.value, force=force)
-
     if dry_run:
-        return show_plan(settings, run, preview, output)
+        options = {"node": node or "", "feedback": given, "by": by, "children": children.value, "force": force}
+        return show_plan(settings, run, "retry", options, output)
     return continued(settings, [run], change, app, no_wait, by, output)
 
 
-async def show_plan(
-    settings: Settings,
-    name: str,
-    preview: Callable[[Engine, RunId], Awaitable[Sequence[e.AnyEvent]]],
-    output: Output,
-) -> int:
-    """Show the events that would be appended to a run."""
+async def show_plan(settings: Settings, name: str, action: str, options: dict[str, Any], output: Output) -> int:
+    """Show the events that an action would append to a run."""
     async with open_desk(settings, readonly=True) as engine:
         run = await engine.find(name)
-        planned = planned_views(await preview(engine, run), await engine.diagnostics.now())
-    show_view(PlanView(run=run, would_append=planned), output, ids=[run])
+        show_view(await planned(engine, run, action, **options), output, ids=[run])
     return SOUND
 
 

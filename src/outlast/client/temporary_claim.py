@@ -271,7 +271,7 @@ async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
 
     This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
     key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
-    possibly both."""
+    possibly both. A run that a user has yet to start holds no key."""
     after = ""
     while exclusive:
         page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))

@@ -102,10 +102,13 @@ class RunPaused(Event, frozen=True, kw_only=True):
 
 
 class RunTakenOver(Event, frozen=True, kw_only=True):
+    """`seen` is when the store last heard of the `previous` worker, 0 if that is unknown."""
+
     epoch: int
     worker: str = ""
     previous: str = ""
     cause: Literal["claimed", "expired", "dead"] = "claimed"
+    seen: int = 0
 
 
 class PauseRequested(Event, frozen=True, kw_only=True):

@@ -78,6 +78,21 @@ def summarise(run: RunId, state: State) -> RunSummary:
     )
 
 
+def state_shown(summary: RunSummary) -> State:
+    """The state of a run as far as its summary shows it: enough for the rules of `actions`."""
+    state = State()
+    outline, status = state.outline, summary.status
+    outline.base = RunStatus.RUNNING if status is RunStatus.WAITING else status
+    outline.open_nodes = int(status is RunStatus.RUNNING)
+    outline.branch, outline.done_nodes = summary.branch, summary.done_nodes
+    outline.recoverable, outline.held, outline.copied_to = summary.recoverable, summary.held, summary.copied_to
+    if status is RunStatus.COMPENSATING:
+        outline.cleanup = e.CleanupStarted(due=0)
+    for wait in summary.waits:
+        state.waits[wait.name] = wait
+    return state
+
+
 INVISIBLE_EVENTS = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
 """Events that change no searchable field, unless the run changes from waiting to running or back."""
 

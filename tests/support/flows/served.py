@@ -123,3 +123,8 @@ async def served_counts(nodes: int) -> int:
 @ol.workflow
 async def served_repeats(times: int, size: int) -> int:
     return sum([len(await large(size)) for _ in range(times)])
+
+
+@ol.workflow
+async def served_parent(value: int = 1) -> int:
+    return await served_double(value)

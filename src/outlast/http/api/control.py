@@ -109,6 +109,48 @@ async def retry_run(call: Call) -> s.ControlView:
 
 @operation(
     "POST",
+    "/runs/{run}/plan",
+    "runs:read",
+    body=r.PlanBody,
+    audited=False,
+    example={"action": "jump", "to": "fetch"},
+    **{**_VERB, "answers": s.PlanView},
+)
+async def plan_action(call: Call) -> s.PlanView:
+    """Show the events that an action would append to a run.
+
+    Nothing is changed, and what the action would refuse is refused.
+    """
+    body: r.PlanBody = call.body
+    return await s.planned(
+        call.engine,
+        await run_of(call),
+        body.action,
+        **_changed(body),
+        to=body.to,
+        node=body.node,
+        feedback=None if body.feedback is UNSET else value_of(body.feedback, "feedback"),
+        nodes=body.nodes,
+        branch=body.branch,
+        by=call.by,
+        reason=body.reason,
+        children=body.children,
+        force=body.force,
+    )
+
+
+def _changed(body: r.JumpBody) -> dict[str, Any]:
+    """The other inputs or output of a node."""
+    changed: dict[str, Any] = {}
+    if body.inputs is not UNSET:
+        changed["inputs"] = {name: value_of(raw, f"inputs.{name}") for name, raw in body.inputs.items()}
+    if body.output is not UNSET:
+        changed["output"] = value_of(body.output, "output")
+    return changed
+
+
+@operation(
+    "POST",
     "/runs/{run}/jump",
     "runs:jump",
     body=r.JumpBody,
@@ -118,13 +160,8 @@ async def retry_run(call: Call) -> s.ControlView:
 async def jump_run(call: Call) -> s.ControlView:
     """Go back to an event, a node or a question, and continue from there as a new branch."""
     body: r.JumpBody = call.body
-    changed: dict[str, Any] = {}
-    if body.inputs is not UNSET:
-        changed["inputs"] = {name: value_of(raw, f"inputs.{name}") for name, raw in body.inputs.items()}
-    if body.output is not UNSET:
-        changed["output"] = value_of(body.output, "output")
     handle = await call.engine.jump(
-        await run_of(call), body.to, by=call.by, reason=body.reason, children=body.children, **changed
+        await run_of(call), body.to, by=call.by, reason=body.reason, children=body.children, **_changed(body)
     )
     return await _view_of(call, handle)
 
@@ -184,4 +221,5 @@ async def examine_run(call: Call) -> s.ExaminationView:
 )
 async def repair_run(call: Call) -> s.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
+    call.note = "" if call.body.fix else "dry run"
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix)

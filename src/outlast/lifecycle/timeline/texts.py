@@ -183,6 +183,8 @@ class _Fields(dict[str, "_Part"]):
             return say.plain(field)[:8]
         if name == "cleanup" and field == "none":
             return ""
+        if name in ("interaction", "node"):
+            return say.name(field)
         return say.cropped(field or "", 140 if name == "reason" else say.MAX_VALUE)
 
 

@@ -93,6 +93,7 @@ class ClaimsContract(LeaseContract):
         await other.enrol(CAT, 30)
         (claim,) = await other.claim(CAT, limit=9)
         assert (claim.run, claim.worker, claim.previous, claim.cause) == (A, CAT, ANN, "expired")
+        assert claim.seen == {each.worker: each.seen for each in await other.workers()}[ANN] > 0
 
     async def test_a_worker_claims_only_the_workflows_it_names(self, doors: Doors) -> None:
         """S6"""
