@@ -18,9 +18,10 @@ from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.http import page, streams
 from outlast.http.auth import Auth
-from outlast.http.guard import Guard, Hosts, RateLimit
+from outlast.http.guard import Guard, Hosts
 from outlast.http.operations import OPERATIONS, SAFE, routes, sender
 from outlast.http.problems import HttpError, response_of
+from outlast.http.rate_limit import RateLimit
 from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
 from outlast.ledger import Ledger
@@ -159,7 +160,8 @@ def build(
     )
     inner.router.redirect_slashes = False
     inner.state.outlast = state
-    return Application(Guard(inner, state, Hosts(allow_hosts), RateLimit(rate) if rate else None), state, engine)
+    state.limit = RateLimit(rate) if rate else None
+    return Application(Guard(inner, state, Hosts(allow_hosts)), state, engine)
 
 
 async def healthz(_: Request) -> Response:
