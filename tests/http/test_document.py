@@ -145,6 +145,7 @@ def _keeps_to_it(case: Any, response: Any) -> None:
 def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
     """Send chains of generated requests, each to something that an answer named, to a server; count the statuses."""
     seen: Counter[int] = Counter()
+    made: list[str] = []
     token = credential(folder / "runs.db", "token", "admin")
     with server_process(folder, Path(served.__file__), token=token) as server:
         schema = schemathesis.openapi.from_dict(DOCUMENT)
@@ -158,12 +159,17 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
                     case.body["workflow"] = workflows[zlib.crc32(repr(case.body).encode()) % len(workflows)]
                     case.body["params"] = PARAMETERS[case.body["workflow"]]
                     case.body.pop("id", None)
+                path = case.path_parameters or {}
+                if made and path.get("run", made[0]) not in made:  # else it is a 404 most of the time
+                    path["run"] = made[zlib.crc32(repr(path).encode()) % len(made)]
 
             def get_call_kwargs(self, case: Any) -> dict[str, Any]:
                 return {"headers": {"Authorization": f"Bearer {token}"}, "timeout": 60}
 
             def validate_response(self, response: Any, case: Any, **_: Any) -> None:
                 seen[response.status_code] += 1
+                if response.status_code == 201 and case.operation.path == "/api/v1/runs":
+                    made.append(json.loads(response.text)["run"])
                 _keeps_to_it(case, response)
 
         settings = hypothesis.settings(
