@@ -17,7 +17,7 @@ import outlast.http.api  # noqa: F401 - fills the table of operations
 from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.http import page, streams
-from outlast.http.auth import Auth
+from outlast.http.auth import Auth, OidcOptions
 from outlast.http.guard import Guard, Hosts
 from outlast.http.operations import OPERATIONS, SAFE, routes, sender
 from outlast.http.problems import HttpError, response_of
@@ -37,13 +37,14 @@ def asgi(
     insecure_local: bool = False,
     rate: float = 0.0,
     routes: Sequence[BaseRoute] = (),
+    oidc: OidcOptions | None = None,
 ) -> Application:
     """An ASGI application over an open engine: `app.mount("/outlast", ol.asgi(engine))`.
 
     Its `lifespan()` recovers what was interrupted. A framework does not run the lifespan of an application that is mounted:
     enter it in the lifespan of the outer application. Without that, recovery runs with the first request."""
     state = ServerState(Auth(insecure_local=insecure_local))
-    return build(state, engine, allow_hosts=allow_hosts, rate=rate, more=routes)
+    return build(state, engine, allow_hosts=allow_hosts, rate=rate, more=routes, oidc=oidc)
 
 
 class Application:
@@ -144,6 +145,7 @@ def build(
     allow_hosts: Iterable[str] = (),
     rate: float = 0.0,
     more: Sequence[BaseRoute] = (),
+    oidc: OidcOptions | None = None,
 ) -> Application:
     """The application of a server. `more` are routes of streams and pages, which find the state in `app.state.outlast`."""
     inner = Starlette(
@@ -153,6 +155,7 @@ def build(
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             *streams.routes(),
+            *_oidc_routes(state, oidc),
             *page.routes(),
             *more,
         ],
@@ -162,6 +165,15 @@ def build(
     inner.state.outlast = state
     state.limit = RateLimit(rate) if rate else None
     return Application(Guard(inner, state, Hosts(allow_hosts)), state, engine)
+
+
+def _oidc_routes(state: ServerState, options: OidcOptions | None) -> list[Route]:
+    if options is None:
+        return []
+    from outlast.http.oidc import Oidc, routes
+
+    state.auth.oidc_roles = options.roles
+    return routes(Oidc(options))
 
 
 async def healthz(_: Request) -> Response:

@@ -19,7 +19,7 @@ from outlast.client import Engine
 from outlast.compose import open_settled, working
 from outlast.errors import InvalidInput, StoreError, StoreUnusable
 from outlast.http.app import build, counting, ready
-from outlast.http.auth import SIGN_IN_S, Auth
+from outlast.http.auth import SIGN_IN_S, Auth, OidcOptions
 from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
 from outlast.ledger import Ledger
@@ -46,6 +46,7 @@ class Options(Struct, frozen=True, kw_only=True):
     request_deadline: float = REQUEST_DEADLINE_S
     root_path: str = ""
     trusted_proxies: tuple[str, ...] = ()
+    oidc: OidcOptions | None = None
 
 
 class Protocol(HttpToolsProtocol):
@@ -120,7 +121,9 @@ async def serve(
     """Serve until a signal. `announce` is called with the address once the server is ready."""
     listener = listen(options.host, options.port)
     state = ServerState(Auth(insecure_local=options.insecure_local))
-    app = build(state, allow_hosts=(*options.allow_hosts, options.host), rate=options.rate, more=more)
+    app = build(
+        state, allow_hosts=(*options.allow_hosts, options.host), rate=options.rate, more=more, oidc=options.oidc
+    )
     server = Server(config_of(app, options), state)
     serving = asyncio.create_task(server.serve([listener]), name="outlast-http")
     stop = asyncio.Event()
