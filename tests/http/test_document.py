@@ -160,6 +160,8 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
                     case.body["params"] = PARAMETERS[case.body["workflow"]]
                     case.body.pop("id", None)
                 path = case.path_parameters or {}
+                if path.get("id") == token.split("_")[1]:  # its own credential
+                    path["id"] = "0" * 16
                 if made and path.get("run", made[0]) not in made:  # else it is a 404 most of the time
                     path["run"] = made[zlib.crc32(repr(path).encode()) % len(made)]
 

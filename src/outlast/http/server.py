@@ -25,6 +25,7 @@ from outlast.http.state import ServerState
 from outlast.ledger import Ledger
 from outlast.services.tracing import tracing
 from outlast.settings import Settings
+from outlast.stores.encrypted import check_keys
 
 log = logging.getLogger("outlast.http")
 
@@ -213,6 +214,7 @@ async def _opened(state: ServerState, settings: Settings, options: Options) -> A
     """The engine, after recovery: the worker begins when there is nothing inconsistent left to begin with."""
     store = open_settled(settings)
     try:
+        await check_keys(store)
         ledger = Ledger(store)
         try:
             desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
