@@ -36,21 +36,6 @@ from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 from outlast.values.tracebacks import folded
 
-__all__ = [
-    "Opening",
-    "default_store",
-    "open",
-    "open_blocking",
-    "open_both",
-    "open_desk",
-    "open_settled",
-    "open_store",
-    "read_key",
-    "run",
-    "sweeping",
-    "working",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
