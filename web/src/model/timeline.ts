@@ -315,8 +315,8 @@ export class TimelineBuilder {
       isAdopted: false,
     };
     const before = this.open.get(node);
-    if (before)
-      this.end(before, attempt.cause === "crash" ? (before.ended ?? before.scheduled) : time, "lost", event.seq);
+    const isLost = attempt.cause === "crash";
+    if (before) this.end(before, isLost ? this.lastOwn : time, isLost ? "lost" : "stopped", event.seq);
     this.open.set(node, attempt);
     this.attempts.push(attempt);
     return attempt;

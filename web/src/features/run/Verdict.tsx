@@ -4,6 +4,7 @@ import { Link } from "react-router";
 import { useWorkers } from "@/api/queries";
 import { count, counted, duration, preciseClock } from "@/model/durations";
 import { cutName, plainName, shortId } from "@/model/names";
+import type { RunLog } from "@/model/run-log";
 import { type OpenWait, type Snapshot, snapshotAt, snapshotOf, type WorkingNode } from "@/model/snapshot";
 import { framesOf, messageOf, shortErrorName } from "@/model/trace";
 import { oneLine } from "@/model/values";
@@ -66,7 +67,7 @@ const ordinal = (number: number): string => {
 };
 
 function Sentence({ shown }: { shown: Snapshot }): ReactNode {
-  const { detail } = useRun();
+  const { detail, log } = useRun();
   const known = useKnown();
   const { status, error, failed, working } = shown;
   if (shown.held)
@@ -107,11 +108,11 @@ function Sentence({ shown }: { shown: Snapshot }): ReactNode {
       return failed ? `${cutName(failed.node)} failed${times}: ${messageOf(error)}` : messageOf(error);
     }
     default:
-      return atWork(shown);
+      return atWork(shown, log);
   }
 }
 
-function atWork(shown: Snapshot): string {
+function atWork(shown: Snapshot, log: RunLog): string {
   const { working } = shown;
   const [first] = working;
   if (!first) {
@@ -121,19 +122,34 @@ function atWork(shown: Snapshot): string {
   if (working.length > 1)
     return `${counted(working.length, "node")} are at work: ${names(working.map((each) => each.node))}`;
   if (first.attempt === 1) return `${cutName(first.node)} is at work`;
-  return `${cutName(first.node)} is at its ${ordinal(first.attempt)} attempt: ${history(first)}`;
+  const before = attemptsBefore(first, log);
+  return `${cutName(first.node)} is at its ${ordinal(first.attempt)} attempt${before ? `: ${before}` : ""}`;
 }
 
-function history({ attempt, crashes, error }: WorkingNode): string {
-  const failures = attempt - 1 - crashes;
+/** How the attempts before this one ended, as far as the log is loaded. */
+function attemptsBefore({ node, attempt }: WorkingNode, log: RunLog): string {
+  const ends = { lost: [] as number[], failed: [] as number[] };
+  for (const each of log.timeline.attempts) {
+    if (each.node !== node || each.attempt >= attempt) continue;
+    if (each.outcome === "lost") ends.lost.push(each.attempt);
+    if (each.outcome === "failed" || each.outcome === "retrying") ends.failed.push(each.attempt);
+  }
+  const { lost, failed } = ends;
   const parts = [
-    crashes
-      ? `${crashes} ${crashes === 1 ? "was" : "were"} lost with ${crashes === 1 ? "its worker" : "their workers"}`
+    lost.length
+      ? `${which(lost)} ${lost.length === 1 ? "was lost with its worker" : "were lost with their workers"}`
       : "",
-    failures > 0 ? `${failures} failed${error ? ` (${messageOf(error)})` : ""}` : "",
+    failed.length ? `${which(failed)} failed` : "",
   ];
   return parts.filter(Boolean).join(", ");
 }
+
+const which = (numbers: number[]): string =>
+  numbers.length === 1
+    ? `attempt ${numbers[0]}`
+    : numbers.length > 3
+      ? `${numbers.length} attempts`
+      : `attempts ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 
 function waitsFor({ waits, waiting }: Snapshot): string {
   const asked = waits.find((wait) => wait.kind === "interaction");
