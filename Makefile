@@ -12,7 +12,7 @@ CORES := $(shell nproc 2> /dev/null || echo 2)
 SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo check quick test faults release bench pages docs schema messages wheel lock clean
+.PHONY: help setup web browser demo check quick test faults release bench pages docs schema screenshots messages wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -67,6 +67,7 @@ $(DEMO)/.ready: requirements/runtime.txt
 
 demo: $(DEMO)/.ready  ## Kill a workflow half-way, start it again, and see what was recovered
 	PYTHONPATH=src $(DEMO)/bin/python -m demo
+	@$(if $(NPM),$(MAKE) --no-print-directory web && echo "The page is built; it is served by: make setup && $(BIN)/outlast dev examples/approval.py",echo "The web page needs Node 20; a wheel of Outlast carries it.")
 
 # Power is cut only in play there, so that files may lie in memory, where there is room for them and for programs: no flush
 # waits for a disk.
@@ -80,8 +81,10 @@ QUICK := tests/history tests/histories tests/lifecycle tests/properties/test_lin
 quick: $(READY)  ## Run the tests that start no engine, server or process, in seconds
 	$(BIN)/pytest $(QUICK)
 
+WHOLE := OUTLAST_TEST_WHOLE=1
 faults: $(READY) $(PAGE)  ## Run every fault crossing and the soaks, with counts and times
-	$(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal tests/properties tests/values tests/branches tests/doctor
 	$(BIN)/pytest -m "not release" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 
@@ -107,6 +110,9 @@ schema: $(READY)  ## Write the JSON Schema of the views and the OpenAPI document
 	$(BIN)/python -c 'import json; from outlast.views import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/reference/views.schema.json
 	$(BIN)/python -m outlast.http.openapi > docs/reference/openapi.json
 	@$(if $(NPM),$(MAKE) --no-print-directory $(NODE) && cd web && npm run --silent types,echo "npm is not there: web/src/api/schema.d.ts was not renewed")
+
+screenshots: $(READY) $(PAGE)  ## Write pictures of every view of the page into docs/images/
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py
 
 messages: $(READY)  ## Write all texts for users into docs/reference/messages.txt, for review
 	$(BIN)/python docs/messages.py

@@ -39,7 +39,7 @@ async def test_the_missing_page_is_built_once(checkout: Path, capsys: pytest.Cap
     makes(checkout, BUILDS)
     await asyncio.gather(*(page_build.build_page() for _ in range(3)))
     await page_build.build_page()
-    assert page.build_of_page()
+    assert page.is_built()
     assert (checkout / "built.txt").read_text() == "built\n"
     assert capsys.readouterr().err == "building the web page, once; this takes about a minute\nthe web page is built\n"
 
@@ -49,10 +49,10 @@ async def test_a_build_that_was_interrupted_long_ago_is_no_obstacle(checkout: Pa
     begun = checkout / "web" / ".building"
     begun.touch()
     await page_build.build_page()
-    assert not page.build_of_page()
+    assert not page.is_built()
     os.utime(begun, (1, 1))
     await page_build.build_page()
-    assert page.build_of_page()
+    assert page.is_built()
 
 
 async def test_a_build_that_fails_says_so_in_one_line(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,12 +12,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import served
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -26,7 +27,17 @@ from outlast.http.auth import Auth
 from outlast.http.server import Options, Server, config_of
 from outlast.http.state import ServerState
 from support import commands
-from support.server_process import FLOWS, PATIENCE, process, token_for
+from support.server_process import PATIENCE, ServerProcess, credential, server_process
+
+FLOWS = Path(served.__file__)
+
+
+def process(folder: Path, *options: str, **more: Any) -> AbstractContextManager[ServerProcess]:
+    return server_process(folder, FLOWS, *options, **more)
+
+
+def token_for(folder: Path) -> str:
+    return credential(folder / "runs.db", "token", "admin")
 
 
 @pytest.mark.parametrize("on_restart", ["resume", "hold"])
@@ -141,7 +152,7 @@ def test_the_first_start_prints_no_sign_in_link_into_a_log(tmp_path: Path) -> No
 
 def test_insecure_local_is_for_loopback(tmp_path: Path) -> None:
     refused = commands.run(
-        [sys.executable, "-m", "outlast", "serve", FLOWS, "--insecure-local", "--host", "0.0.0.0"],
+        [sys.executable, "-m", "outlast", "serve", str(FLOWS), "--insecure-local", "--host", "0.0.0.0"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -155,7 +166,7 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = commands.run(
-            [sys.executable, "-m", "outlast", "serve", FLOWS, "--port", str(port)],
+            [sys.executable, "-m", "outlast", "serve", str(FLOWS), "--port", str(port)],
             cwd=tmp_path,
             capture_output=True,
             text=True,

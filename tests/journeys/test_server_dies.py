@@ -12,16 +12,18 @@ from typing import Any
 
 import httpx
 import pytest
+import served
 
 import outlast as ol
 from outlast.history import events as e
-from support.server_process import Process, process, token_for
+from support.server_process import ServerProcess, credential, server_process
 from support.servers.postgres import PostgresServer, postgres_server
 
+FLOWS = Path(served.__file__)
 PATIENCE_S = 120
 
 
-def client_of(server: Process) -> httpx.AsyncClient:
+def client_of(server: ServerProcess) -> httpx.AsyncClient:
     headers = {"Authorization": f"Bearer {server.token}"}
     return httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/v1", headers=headers, timeout=PATIENCE_S)
 
@@ -38,7 +40,7 @@ class Acknowledged:
         self.began: set[str] = set()
 
 
-async def load(server: Process, name: str, done: Acknowledged) -> None:
+async def load(server: ServerProcess, name: str, done: Acknowledged) -> None:
     """One client after another call, until the server is gone."""
     async with client_of(server) as client:
 
@@ -68,7 +70,7 @@ async def load(server: Process, name: str, done: Acknowledged) -> None:
                         done.answered.add(run)
 
 
-async def killed_under_load(server: Process, each: int) -> Acknowledged:
+async def killed_under_load(server: ServerProcess, each: int) -> Acknowledged:
     """Kill the server when it has acknowledged that many calls of each kind."""
     done = Acknowledged()
     loads = [asyncio.create_task(load(server, f"client {number}", done)) for number in range(8)]
@@ -80,7 +82,7 @@ async def killed_under_load(server: Process, each: int) -> Acknowledged:
     return done
 
 
-async def must_all_be_there(store: str, server: Process, done: Acknowledged) -> None:
+async def must_all_be_there(store: str, server: ServerProcess, done: Acknowledged) -> None:
     async with client_of(server) as client:
         for key, run in done.started.items():
             body = {"workflow": "served_asks", "start": run not in done.deferred}
@@ -116,10 +118,10 @@ async def must_all_be_there(store: str, server: Process, done: Acknowledged) -> 
 
 @pytest.mark.parametrize("each", [5, pytest.param(300, marks=pytest.mark.soak)])
 def test_everything_that_was_acknowledged_before_a_kill_is_there_once(tmp_path: Path, each: int) -> None:
-    token = token_for(tmp_path)
-    with process(tmp_path, token=token) as first:
+    token = credential(tmp_path / "runs.db", "token", "admin")
+    with server_process(tmp_path, FLOWS, token=token) as first:
         done = asyncio.run(killed_under_load(first, each))
-    with process(tmp_path, token=token) as second:
+    with server_process(tmp_path, FLOWS, token=token) as second:
         asyncio.run(must_all_be_there(str(tmp_path / "runs.db"), second, done))
     calls = sum(map(len, (done.started, done.answered, done.cancelled, done.began)))
     print(f"\n{calls} acknowledged calls of 8 clients, all there after the kill")
@@ -134,8 +136,8 @@ def postgres_of_its_own() -> Iterator[PostgresServer]:
 def test_a_store_that_is_away_for_seconds_stops_no_server(tmp_path: Path, postgres_of_its_own: PostgresServer) -> None:
     """It says that it is not ready, and goes on by itself: runs, requests and streams."""
     url = postgres_of_its_own.url
-    token = token_for(url)
-    with process(tmp_path, token=token, store=url) as server:
+    token = credential(url, "token", "admin")
+    with server_process(tmp_path, FLOWS, token=token, store=url) as server:
         server.get("/api/v1/runs", {"workflow": "served_asks", "id": "asks"})
         server.until("asks", "waiting")
         server.get("/api/v1/runs", {"workflow": "served_counts", "params": {"nodes": 60}, "id": "counts"})

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import httpx
 import pytest
+import served
 
 import outlast as ol
 from support.sampling import seed
-from support.server_process import Process, process, token_for
+from support.server_process import ServerProcess, credential, server_process
 from support.servers.postgres_admin import carry_out
 from support.watchers import Watcher, connected
 
+FLOWS = Path(served.__file__)
 PATIENCE_S = 500
 LATE = "late"
 """The name of the server whose commits are delayed, as PostgreSQL knows it."""
@@ -33,7 +35,7 @@ end $$
 """Commits of that server wait for 3 seconds now and then: what other servers append meanwhile becomes visible first."""
 
 
-async def start_runs(server: Process, count: int, nodes: int) -> list[str]:
+async def start_runs(server: ServerProcess, count: int, nodes: int) -> list[str]:
     headers = {"Authorization": f"Bearer {server.token}"}
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/v1", headers=headers) as client:
         items = [{"workflow": "served_counts", "params": {"nodes": nodes}} for _ in range(count)]
@@ -42,7 +44,7 @@ async def start_runs(server: Process, count: int, nodes: int) -> list[str]:
 
 
 async def crowd(
-    store: str, servers: Sequence[Process], *, clients: int, runs: int, nodes: int, each: int, breaks: float
+    store: str, servers: Sequence[ServerProcess], *, clients: int, runs: int, nodes: int, each: int, breaks: float
 ) -> None:
     """Clients follow a few runs each while these run, over connections that break; then compare what each has with the
     log."""
@@ -74,22 +76,22 @@ async def crowd(
 
 
 def test_a_crowd_whose_connections_break_receives_every_event_once(tmp_path: Path) -> None:
-    token = token_for(tmp_path)
-    with process(tmp_path, token=token) as server:
+    token = credential(tmp_path / "runs.db", "token", "admin")
+    with server_process(tmp_path, FLOWS, token=token) as server:
         store = str(tmp_path / "runs.db")
         asyncio.run(crowd(store, [server], clients=50, runs=20, nodes=20, each=4, breaks=0.3))
 
 
 @pytest.mark.soak
 def test_a_thousand_clients_whose_connections_break_receive_every_event_once(tmp_path: Path) -> None:
-    token = token_for(tmp_path)
-    with process(tmp_path, token=token) as server:
+    token = credential(tmp_path / "runs.db", "token", "admin")
+    with server_process(tmp_path, FLOWS, token=token) as server:
         store = str(tmp_path / "runs.db")
         asyncio.run(crowd(store, [server], clients=1000, runs=200, nodes=40, each=3, breaks=8))
 
 
 def two_servers(folder: Path, url: str, *, clients: int, runs: int, nodes: int, breaks: float) -> None:
-    token = token_for(url)
+    token = credential(url, "token", "admin")
     sequence = "create sequence {s}.delays"
     trigger = (
         "create constraint trigger delayed after insert on {s}.log deferrable initially deferred "
@@ -98,7 +100,7 @@ def two_servers(folder: Path, url: str, *, clients: int, runs: int, nodes: int, 
     asyncio.run(carry_out(url, sequence, DELAY, trigger))
     with ExitStack() as stack:
         stores = (url, f"{url}&application_name={LATE}")
-        servers = [stack.enter_context(process(folder, token=token, store=store)) for store in stores]
+        servers = [stack.enter_context(server_process(folder, FLOWS, token=token, store=store)) for store in stores]
         asyncio.run(crowd(url, servers, clients=clients, runs=runs, nodes=nodes, each=4, breaks=breaks))
     (delays,) = asyncio.run(carry_out(url, "select last_value from {s}.delays"))
     assert delays[0] >= 150, "no commit was delayed"
@@ -119,14 +121,14 @@ def test_two_servers_whose_commits_come_out_of_order_send_a_thousand_clients_eve
 def test_a_client_that_stops_reading_costs_little_and_delays_nobody(tmp_path: Path) -> None:
     """The logs of its runs have 40 MB each; the client takes none of it, neither of what was there nor of what is new."""
 
-    async def large_run(server: Process, id: str) -> None:
+    async def large_run(server: ServerProcess, id: str) -> None:
         """A run of 40 MB, which another client follows to its end."""
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}/api/v1", timeout=PATIENCE_S) as client:
             body = {"workflow": "served_repeats", "params": {"times": 200, "size": 200_000}, "id": id}
             await client.post("/runs", json=body, headers={"Authorization": f"Bearer {server.token}"})
         await Watcher([server.port], server.token, [id], random.Random(1)).follow()
 
-    async def scene(server: Process) -> None:
+    async def scene(server: ServerProcess) -> None:
         await large_run(server, "first")
         await large_run(server, "second")
         before = server.resident
@@ -141,6 +143,6 @@ def test_a_client_that_stops_reading_costs_little_and_delays_nobody(tmp_path: Pa
         assert cost < 50 * 2**20
         assert gap < 2
 
-    token = token_for(tmp_path)
-    with process(tmp_path, token=token, is_cold=True) as server:
+    token = credential(tmp_path / "runs.db", "token", "admin")
+    with server_process(tmp_path, FLOWS, token=token, is_cold=True) as server:
         asyncio.run(scene(server))

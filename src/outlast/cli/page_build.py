@@ -20,7 +20,7 @@ STALE_S = 600.0
 
 async def build_page() -> None:
     """Build the page if it is missing and its sources, Node and make are there; else say how to get it."""
-    if page.build_of_page():
+    if page.is_built():
         return
     make = shutil.which("make")
     if not (SOURCES / "package.json").exists() or not shutil.which("npm") or make is None:

@@ -1,6 +1,6 @@
 """The web page: files that `make web` builds into the folder `page` of this package, and that the wheel carries.
 
-`index.html` answers for every view of the page, is never cached, and is told its prefix and its build. Assets have a hash
+`index.html` answers for every view of the page, is never cached, and is told its prefix. Assets have a hash
 of their content in their name: they are cached for ever, and a name of an older build is not found.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import hashlib
 import html
 import re
 from collections.abc import Sequence
@@ -55,26 +54,22 @@ def routes() -> Sequence[BaseRoute]:
     ]
 
 
-def build_of_page() -> str:
-    """The build of the page that is served now: an open page compares it with its own. Empty without a page."""
-    content = _index()
-    return _build(content) if content is not None else ""
+def is_built() -> bool:
+    return (FOLDER / "index.html").is_file()
 
 
 async def index(request: Request) -> Response:
     """The page, for every view."""
-    content = _index()
-    if content is None:
+    if not is_built():
         return PlainTextResponse(f"{MISSING}\n", 404)
+    text = (FOLDER / "index.html").read_text("utf-8")
     root = html.escape(request.scope.get("root_path", ""))
-    head = f'<head><base href="{root}/"><meta name="outlast-build" content="{_build(content)}">'
-    text = _BASE.sub("", content.decode()).replace("<head>", head, 1)
-    return Response(text, media_type="text/html")
+    return Response(_BASE.sub(lambda _: f'<base href="{root}/">', text), media_type="text/html")
 
 
 async def sign_in(request: Request) -> Response:
     """The page's own sign-in, or a plain one without the page."""
-    return await index(request) if _index() is not None else Response(sign_in_page.SIGN_IN, media_type="text/html")
+    return await index(request) if is_built() else Response(sign_in_page.SIGN_IN, media_type="text/html")
 
 
 async def asset(request: Request) -> Response:
@@ -104,17 +99,6 @@ async def icon(_: Request) -> Response:
 @lru_cache(maxsize=256)
 def _compressed(path: Path) -> bytes:
     return gzip.compress(path.read_bytes(), mtime=0)
-
-
-def _index() -> bytes | None:
-    try:
-        return (FOLDER / "index.html").read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def _build(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _sign_in_files() -> list[Route]:

@@ -9,7 +9,6 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from outlast.history.ids import RunId
 from outlast.http.auth import Principal
-from outlast.http.page import build_of_page
 from outlast.http.shapes import error_view, line_view, question_view
 from outlast.http.state import ServerState
 from outlast.http.streams.feed import Feed, Feeds, encode, one_line
@@ -130,8 +129,7 @@ class Session:
     async def messages(self) -> AsyncIterator[Message]:
         """All messages, until the server shuts down or the credential ends."""
         clock = asyncio.get_running_loop().time
-        now = await self._engine.diagnostics.now()
-        yield _message("open", time=now, heartbeat_s=HEARTBEAT_S, build=build_of_page())
+        yield _message("open", time=await self._engine.diagnostics.now(), heartbeat_s=HEARTBEAT_S)
         if self._inbox:
             async for message in self._open_questions():
                 yield message
