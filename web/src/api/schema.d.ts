@@ -2076,13 +2076,16 @@ export interface components {
         };
         /**
          * ParameterView
-         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted.
+         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+         *         is none, or if it cannot be written as JSON.
          */
         ParameterView: {
             name: string;
             required: boolean;
             /** @description A value of a user, as JSON. */
             schema: unknown;
+            /** @description A value of a user, as JSON. */
+            default?: unknown;
         };
         /**
          * StatisticsView
