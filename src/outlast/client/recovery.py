@@ -13,13 +13,14 @@ from typing import Any
 
 from outlast.client.evidence import Diagnosis, evidence_of
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
-from outlast.engine.completion import cancel_left_children, complete_run, created_of, ending_of
+from outlast.engine.completion import cancel_left_children, complete_run
 from outlast.errors import Claimed, Conflict, NotAllowed, OutlastError, Overtaken
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import created_of, ending_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan, check_continues, unmet_request_plan

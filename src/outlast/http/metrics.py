@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.process_collector import ProcessCollector
 
-from outlast.engine.completion import ending_of
 from outlast.errors import OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.ledger.reading import ending_of
 from outlast.lifecycle.status import TERMINAL, UNFINISHED, RunStatus
 from outlast.store import RunFilter
 

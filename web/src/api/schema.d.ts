@@ -72,7 +72,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get everything that is known of one run. */
+        /**
+         * Get everything that is known of one run.
+         * @description Its actions include no repairs: `doctor` examines the run.
+         */
         get: operations["get_run"];
         put?: never;
         post?: never;

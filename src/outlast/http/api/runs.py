@@ -171,7 +171,10 @@ def matches(summary: RunSummary, query: r.CountRuns) -> bool:
 
 @operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=s.RunDetailView, refuses=(404,))
 async def get_run(call: Call) -> s.RunDetailView:
-    """Get everything that is known of one run."""
+    """Get everything that is known of one run.
+
+    Its actions include no repairs: `doctor` examines the run.
+    """
     return await s.read_detail(call.engine, await run_of(call))
 
 

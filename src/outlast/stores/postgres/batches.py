@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from outlast.history.record import Record
 from outlast.store import Append, search_text
 from outlast.stores.postgres.rows import escape
 
@@ -20,6 +21,7 @@ LARGEST_PART = 64 << 20
 
 _encode = msgspec.json.Encoder().encode
 
+_HEAD = ("version", "digest", "epoch", "branch", "branch_first", "closed", "ready")
 APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 47))})"
 
 
@@ -49,23 +51,8 @@ def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
     """Return the arguments of the server's function, in its order."""
     records, heads = [append.record for append in batch], [append.head for append in batch]
     return [
-        [record.run for record in records],
-        [record.first for record in records],
-        [record.count for record in records],
-        [record.branch for record in records],
-        [record.epoch for record in records],
-        [record.kind for record in records],
-        [record.id for record in records],
-        [record.time for record in records],
-        [record.body for record in records],
-        [record.digest for record in records],
-        [head.version for head in heads],
-        [head.digest for head in heads],
-        [head.epoch for head in heads],
-        [head.branch for head in heads],
-        [head.branch_first for head in heads],
-        [head.closed for head in heads],
-        [head.ready for head in heads],
+        *([getattr(record, name) for record in records] for name in Record.__struct_fields__),
+        *([getattr(head, name) for head in heads] for name in _HEAD),
         [append.release for append in batch],
         [append.claim for append in batch],
         *_summaries(batch),

@@ -13,8 +13,16 @@ from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
 from outlast.stores.postgres.rows import Rows, escape, unescape
-from outlast.stores.postgres.wakeups import read_wait
-from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import (
+    bounded,
+    catalogue_faults,
+    check_limit,
+    cursor,
+    encode_summary,
+    page_of,
+    read_wait,
+    summary_of,
+)
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
 _CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import apsw
@@ -12,9 +13,18 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import (
+    bounded,
+    catalogue_faults,
+    check_limit,
+    cursor,
+    encode_summary,
+    page_of,
+    read_wait,
+    summary_of,
+)
 from outlast.stores.sqlite.rows import Rows, head_of, legible
-from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
+from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 _PUT = """
 insert into catalogue (id, run, at, status, workflow, parent, exclusive, created, text, body)
@@ -29,6 +39,7 @@ _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue u
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
 _COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "created", "text", "body")
+_SHOWN = attrgetter(*_COLUMNS[1:-2])
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
 _WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
@@ -143,18 +154,7 @@ def put_summaries(
 
 
 def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
-    return (
-        id,
-        summary.run,
-        summary.at,
-        summary.status,
-        summary.workflow,
-        summary.parent,
-        summary.exclusive,
-        summary.created,
-        search_text(summary),
-        encode_summary(summary),
-    )
+    return id, *_SHOWN(summary), search_text(summary), encode_summary(summary)
 
 
 def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scratch: Any) -> Listed:

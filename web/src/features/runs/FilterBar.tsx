@@ -123,7 +123,7 @@ function TextFilter({ text, onChange }: { text: string; onChange: (text: string)
       <input
         type="search"
         aria-label="Filter by text"
-        placeholder="Id, title, tag or reason"
+        placeholder="Id, title, tag, reason"
         spellCheck={false}
         value={typed}
         onChange={(event) => setTyped(event.target.value)}
