@@ -24,6 +24,7 @@ from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
 from outlast.ledger import Ledger
 from outlast.settings import Settings
+from outlast.stores.encrypted import check_keys
 
 log = logging.getLogger("outlast.http")
 
@@ -209,6 +210,7 @@ async def _opened(settings: Settings, options: Options) -> AsyncIterator[Engine]
     """The engine, after recovery: the worker begins when there is nothing inconsistent left to begin with."""
     store = open_settled(settings)
     try:
+        await check_keys(store)
         ledger = Ledger(store)
         try:
             desk = Engine(ledger, root=str(settings.root), apps=settings.apps)

@@ -1758,8 +1758,8 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
-         *         run has it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
+         *         empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
          */
         DecisionView: {
             run: string;
