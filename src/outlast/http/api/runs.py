@@ -73,6 +73,7 @@ async def start_run(call: Call) -> Reply:
     `start`.
     """
     body: r.StartBody = call.body
+    call.subject, call.note = body.id, body.workflow
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
         detail = f"use up to {MAX_KEY} printable characters"
