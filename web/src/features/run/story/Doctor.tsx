@@ -174,5 +174,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-const sentence = (text: string): string =>
-  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+/** The text as a sentence; one that begins with a command begins as that does. */
+const sentence = (text: string): string => {
+  const begin = text.startsWith("outlast ") ? "o" : text.charAt(0).toUpperCase();
+  return `${begin}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+};

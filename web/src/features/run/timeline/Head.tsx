@@ -31,13 +31,13 @@ export function Head({
         return (
           <div
             key={gap.from}
-            title={`${why}: ${duration(gap.to - gap.from)}, collapsed`}
+            title={`${why}: ${duration(Math.min(gap.to, now) - gap.from)}, collapsed`}
             className="absolute inset-y-0 flex flex-col items-center justify-end gap-0.5 overflow-hidden border-x border-dashed border-line-strong bg-sunken pb-1 text-meta leading-4"
             style={{ left: gap.x, width: gap.width }}
           >
             <Icon size={14} aria-label={why} className={colour} />
             {gap.width >= 44 ? (
-              <span className="whitespace-nowrap text-text-2">{duration(gap.to - gap.from)}</span>
+              <span className="whitespace-nowrap text-text-2">{duration(Math.min(gap.to, now) - gap.from)}</span>
             ) : null}
           </div>
         );
