@@ -32,25 +32,11 @@ from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import add_script_folder, load_apps
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
+from outlast.services.tracing import tracing
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 from outlast.stores.encrypted import EncryptedStore, check_keys, configured_keys
 from outlast.values.tracebacks import folded
-
-__all__ = [
-    "Opening",
-    "default_store",
-    "open",
-    "open_blocking",
-    "open_both",
-    "open_desk",
-    "open_settled",
-    "open_store",
-    "read_key",
-    "run",
-    "sweeping",
-    "working",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -257,6 +243,7 @@ async def _open(
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
         await check_keys(store)
+        await open_now.enter_async_context(tracing(ledger))
         worker_here = None
         if worker:
             add_script_folder(str(settings.root.resolve()))

@@ -20,6 +20,7 @@ from outlast.http.operations import Call, Reply, operation
 from outlast.http.problems import HttpError, status_of
 from outlast.http.starting import start, waited
 from outlast.lifecycle.summary import RunSummary
+from outlast.services.tracing import valid_traceparent
 from outlast.store import BlobRef, Listed, Page, RunFilter
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 
@@ -37,6 +38,10 @@ async def run_of(call: Call) -> RunId:
     if await call.state.store.head(run) is None:
         raise NotFound(f"there is no run {run}")
     return run
+
+
+def _trace(call: Call) -> str:
+    return valid_traceparent(call.request.headers.get("traceparent", ""))
 
 
 def given(value: Any) -> Any:
@@ -68,11 +73,12 @@ async def start_run(call: Call) -> Reply:
     `start`.
     """
     body: r.StartBody = call.body
+    call.subject, call.note = body.id, body.workflow
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
-    view, is_new = await start(call.state, body, key=key, by=call.by)
+    view, is_new = await start(call.state, body, key=key, by=call.by, trace=_trace(call))
     call.subject, call.note = view.run, view.workflow
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
@@ -98,7 +104,7 @@ async def start_batch(call: Call) -> s.BatchView:
         try:
             if item.wait:
                 raise InvalidInput("wait: a batch does not wait for results")
-            view, is_new = await start(call.state, item, key=item.key, by=call.by)
+            view, is_new = await start(call.state, item, key=item.key, by=call.by, trace=_trace(call))
             made = s.BatchItemView(started=view, status=201 if is_new else 200, code=None, detail=None)
         except HttpError as error:
             made = s.BatchItemView(started=None, status=error.status, code=error.code, detail=error.detail)
