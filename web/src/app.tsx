@@ -12,7 +12,7 @@ function page(path: string, load: () => Promise<{ default: ComponentType }>): Ro
 
 export const router = createBrowserRouter(
   [
-    page("sign-in", () => import("./features/sign-in/SignInPage")),
+    { ...page("sign-in", () => import("./features/sign-in/SignInPage")), HydrateFallback: () => null },
     {
       Component: Shell,
       ErrorBoundary: PageError,
@@ -29,6 +29,7 @@ export const router = createBrowserRouter(
         page("workers", () => import("./features/workers/WorkersPage")),
         page("sweeper", () => import("./features/sweeper/SweeperPage")),
         page("audit", () => import("./features/audit/AuditPage")),
+        page("bulk/:run", () => import("./features/bulk/BulkPage")),
         page("tokens", () => import("./features/tokens/TokensPage")),
         page("settings", () => import("./features/settings/SettingsPage")),
         { path: "*", Component: NoSuchPage },

@@ -145,12 +145,16 @@ class Statistics(Query, frozen=True, kw_only=True):
     buckets: Annotated[int, Meta(ge=1, le=200, description="How many intervals.")] = 28
 
 
+RunName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}$", max_length=200)]
+
+
 class PreviewBody(Body, frozen=True, kw_only=True):
     filter: Annotated[CountRuns, Meta(description="As in the list of runs.")] = CountRuns()
+    runs: Annotated[tuple[RunName, ...], Meta(max_length=1000, description="These runs, instead of a filter.")] = ()
 
 
 class BulkTarget(Body, frozen=True, kw_only=True):
-    run: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}$", max_length=200)]
+    run: RunName
     interaction: Annotated[Text, Meta(description="The question; needed if the run asks several.")] = ""
 
 

@@ -42,9 +42,10 @@ PERMISSION: dict[Action, Permission] = {
     example={"filter": {"status": ["waiting"], "workflow": "refund"}},
 )
 async def preview_bulk(call: Call) -> s.BulkPreviewView:
-    """Count the runs that match a filter, and for each action those that allow it. Nothing is changed."""
-    wanted: r.CountRuns = call.body.filter
-    found = await call.engine.bulk.preview(filter_of(wanted), partial(matches, query=wanted))
+    """Count the runs that match a filter, or that are named, and for each action those that allow it. Nothing is changed."""
+    body: r.PreviewBody = call.body
+    chosen = partial(matches, query=body.filter)
+    found = await call.engine.bulk.preview(filter_of(body.filter), chosen, runs=body.runs or None)
     return s.BulkPreviewView(matched=found.matched, allowed=found.allowed, skipped=found.skipped)
 
 

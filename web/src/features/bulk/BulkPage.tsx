@@ -1,237 +1,190 @@
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { Ban, Check, CircleAlert, CircleDashed, Info, RotateCw, SkipForward } from "lucide-react";
+import { useQuery } from "@tanstack/react-query";
+import {
+  CircleAlert,
+  CircleCheck,
+  CircleDashed,
+  CircleMinus,
+  LayoutList,
+  type LucideIcon,
+  RotateCw,
+} from "lucide-react";
+import { useState } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { answer, api, type View } from "@/api/client";
 import { keys, useMay } from "@/api/queries";
-import { count, counted } from "@/model/durations";
-import { shortId } from "@/model/names";
+import { count } from "@/model/durations";
+import { plainName, shortId } from "@/model/names";
 import { Button } from "@/ui/Button";
-import { CopyId } from "@/ui/CopyId";
+import { DataTable } from "@/ui/DataTable";
 import { Since } from "@/ui/Duration";
 import { EmptyState } from "@/ui/EmptyState";
 import { LoadError } from "@/ui/LoadError";
 import { Moment } from "@/ui/Moment";
-import { Notice } from "@/ui/Notice";
-import { useOnce } from "@/ui/once";
 import { PageHeading } from "@/ui/PageHeading";
+import { Panel } from "@/ui/Panel";
 import { Skeleton } from "@/ui/Skeleton";
-import { StatusBadge } from "@/ui/StatusBadge";
-import { CELL, Table } from "@/ui/Table";
 import { Segments } from "@/ui/Tabs";
 import { toastProblem } from "@/ui/Toast";
 
+type Outcome = View<"BulkOutcomeView">;
 type Result = "done" | "skipped" | "failed";
-const LOOKS = {
-  done: { icon: Check, hue: "text-done", word: "Done" },
-  skipped: { icon: SkipForward, hue: "text-text-2", word: "Skipped" },
-  failed: { icon: CircleAlert, hue: "text-fail", word: "Failed" },
-  left: { icon: CircleDashed, hue: "text-text-2", word: "Not reached" },
-};
-const PAST: Record<string, string> = {
-  cancel: "cancelled",
-  pause: "paused",
-  resume: "resumed",
-  retry: "retried",
-  approve: "approved",
-  reject: "rejected",
-  answer: "answered",
+
+const RESULTS: Record<Result | "open", { word: string; icon: LucideIcon; hue: string }> = {
+  done: { word: "Done", icon: CircleCheck, hue: "hue-done" },
+  skipped: { word: "Skipped", icon: CircleMinus, hue: "hue-idle" },
+  failed: { word: "Failed", icon: CircleAlert, hue: "hue-fail" },
+  open: { word: "Not reached", icon: CircleDashed, hue: "hue-idle" },
 };
 
-/** A bulk action: its progress, and what became of each run. */
+const LIMIT = 1000;
+
+/** What became of a bulk action, run by run, while it is carried out and after. */
 export default function BulkPage() {
   const { run = "" } = useParams();
-  const found = useQuery({
-    queryKey: [...keys.run(run), "bulk"],
-    queryFn: ({ signal }) =>
-      answer(api.GET("/api/v1/bulk/{run}", { params: { path: { run }, query: { limit: 1 } }, signal })),
-    refetchInterval: ({ state }) => (state.data && isGoing(state.data) ? 1000 : false),
+  const [search, setSearch] = useSearchParams();
+  const given = search.get("result");
+  const result = given === "done" || given === "skipped" || given === "failed" ? given : null;
+  const { data, error, refetch } = useQuery({
+    queryKey: [...keys.run(run), "bulk", result],
+    queryFn: ({ signal }) => {
+      const query: { limit: number; result?: Result } = result ? { limit: LIMIT, result } : { limit: LIMIT };
+      return answer(api.GET("/api/v1/bulk/{run}", { params: { path: { run }, query }, signal }));
+    },
   });
-  const bulk = found.data;
-  if (!bulk)
+  if (!data) {
     return (
       <>
         <PageHeading title="Bulk action" />
-        {found.error ? (
-          <LoadError what="The bulk action" error={found.error} retry={() => void found.refetch()} />
-        ) : (
-          <Skeleton />
-        )}
+        <Panel className="mt-3">
+          {error ? (
+            <LoadError what="The bulk action" error={error} retry={refetch} />
+          ) : (
+            <Skeleton label="Loading the bulk action" />
+          )}
+        </Panel>
       </>
     );
-  const verb = bulk.action[0]?.toUpperCase() + bulk.action.slice(1);
+  }
+  const left = data.confirmed - data.done - data.skipped - data.failed;
+  const isOver = ["completed", "failed", "cancelled"].includes(data.status);
+  return (
+    <div className="flex flex-col gap-3">
+      <PageHeading
+        title={`${data.action.charAt(0).toUpperCase()}${data.action.slice(1)} ${count(data.confirmed)} ${data.confirmed === 1 ? "run" : "runs"}`}
+        end={isOver && data.failed + left > 0 ? <TryAgain run={run} number={data.failed + left} /> : null}
+      />
+      <p className="text-text-2">
+        {isOver ? "Carried out" : "Being carried out"} for {data.by || "somebody"}
+        {data.reason ? `: ${data.reason}` : ""}. Confirmed <Moment time={data.created} />, {isOver ? "took" : "for"}{" "}
+        <Since from={data.created} until={isOver ? data.updated : null} />. Its log is{" "}
+        <Link to={`/runs/${encodeURIComponent(data.run)}`} className="link">
+          <code>{shortId(data.run)}</code>
+        </Link>
+        .
+      </p>
+      <Segments
+        label="Results"
+        value={result ?? "all"}
+        onChange={(value) => setSearch(value === "all" ? {} : { result: value })}
+        choices={[
+          { value: "all", text: `All ${count(data.confirmed)}` },
+          { value: "done", text: `Done ${count(data.done)}` },
+          { value: "skipped", text: `Skipped ${count(data.skipped)}` },
+          { value: "failed", text: `Failed ${count(data.failed)}` },
+        ]}
+      />
+      {left ? (
+        <p role="status">
+          {count(left)} of {count(data.confirmed)} are not reached yet.
+        </p>
+      ) : null}
+      <Outcomes outcomes={data.outcomes} hasMore={data.next !== null} />
+    </div>
+  );
+}
+
+function Outcomes({ outcomes, hasMore }: { outcomes: Outcome[]; hasMore: boolean }) {
+  const navigate = useNavigate();
+  if (!outcomes.length) {
+    return (
+      <Panel>
+        <EmptyState icon={LayoutList} title="No run has this result." />
+      </Panel>
+    );
+  }
+  return (
+    <DataTable
+      label="Results"
+      rows={outcomes}
+      rowKey={(outcome) => `${outcome.run} ${outcome.interaction}`}
+      onOpen={(outcome) => navigate(`/runs/${encodeURIComponent(outcome.run)}`)}
+      columns={[
+        { key: "result", name: "Result", width: "132px", cell: (outcome) => <ResultWord result={outcome.result} /> },
+        { key: "run", name: "Run", width: "minmax(160px, 1fr)", cell: (outcome) => <RunName outcome={outcome} /> },
+        {
+          key: "why",
+          name: "Why",
+          width: "minmax(240px, 3fr)",
+          cell: (outcome) => (
+            <span title={outcome.reason}>{outcome.reason || <span className="text-text-3">–</span>}</span>
+          ),
+        },
+      ]}
+      narrow={(outcome) => (
+        <>
+          <div className="flex justify-between gap-3">
+            <RunName outcome={outcome} />
+            <ResultWord result={outcome.result} />
+          </div>
+          {outcome.reason ? <p className="text-text-2">{outcome.reason}</p> : null}
+        </>
+      )}
+      foot={hasMore ? `The first ${count(outcomes.length)} are shown. Choose a result to see the others.` : null}
+    />
+  );
+}
+
+function RunName({ outcome }: { outcome: Outcome }) {
   return (
     <>
-      <PageHeading title={`${verb} ${counted(bulk.confirmed, "run")}`} end={<Again bulk={bulk} />} />
-      <p className="flex flex-wrap items-center gap-x-4 gap-y-1 text-text-2">
-        <Link to={`/runs/${bulk.run}`} className="link">
-          The run that does it
-        </Link>
-        <CopyId id={bulk.run} />
-        <span>
-          Confirmed by {bulk.by || "somebody"} at <Moment time={bulk.created} />
-        </span>
-        {bulk.reason ? <span>Reason: {bulk.reason}</span> : null}
-      </p>
-      <Progress bulk={bulk} />
-      <Outcomes bulk={bulk} />
+      <Link to={`/runs/${encodeURIComponent(outcome.run)}`} title={outcome.run} className="hover:underline">
+        <code className="font-medium">{shortId(outcome.run)}</code>
+      </Link>
+      {outcome.interaction ? <span className="ml-2 text-text-2">{plainName(outcome.interaction)}</span> : null}
     </>
   );
 }
 
-const left = (bulk: View<"BulkView">): number => bulk.confirmed - bulk.done - bulk.skipped - bulk.failed;
-const isGoing = (bulk: View<"BulkView">): boolean => !["completed", "failed", "cancelled"].includes(bulk.status);
-
-function Progress({ bulk }: { bulk: View<"BulkView"> }) {
-  const parts = [
-    { name: PAST[bulk.action] ?? "done", count: bulk.done, bar: "bg-done-bar" },
-    { name: "skipped", count: bulk.skipped, bar: "bg-idle-bar" },
-    { name: "failed", count: bulk.failed, bar: "bg-fail-bar" },
-    { name: isGoing(bulk) ? "to do" : "not reached", count: left(bulk), bar: "bg-transparent" },
-  ];
+function ResultWord({ result }: { result: Outcome["result"] }) {
+  const { word, icon: Icon, hue } = RESULTS[result ?? "open"];
   return (
-    <section aria-label="Progress" className="mt-4 rounded-panel border border-line bg-surface px-4 py-3">
-      <div className="flex flex-wrap items-center gap-x-6 gap-y-2">
-        <StatusBadge status={bulk.status} />
-        {parts.map((part) => (
-          <span key={part.name} className={part.count ? "" : "text-text-3"}>
-            <b>{count(part.count)}</b> {part.name}
-          </span>
-        ))}
-        {isGoing(bulk) ? (
-          <span className="ml-auto text-text-2">
-            under way for <Since from={bulk.created} />
-          </span>
-        ) : null}
-      </div>
-      <div
-        role="progressbar"
-        aria-label="Runs that were reached"
-        aria-valuemin={0}
-        aria-valuemax={bulk.confirmed}
-        aria-valuenow={bulk.confirmed - left(bulk)}
-        className="mt-3 flex h-2 overflow-hidden rounded-control bg-sunken"
-      >
-        {parts.map((part) => (
-          <span
-            key={part.name}
-            className={part.bar}
-            style={{ width: `${(100 * part.count) / Math.max(1, bulk.confirmed)}%` }}
-          />
-        ))}
-      </div>
-      {bulk.status === "cancelled" || bulk.status === "failed" ? (
-        <Notice hue="idle" icon={Ban} className="mt-3">
-          The bulk action ended before it reached {counted(left(bulk), "run")}. They are as they were.
-        </Notice>
-      ) : null}
-      {bulk.status === "paused" ? (
-        <Notice hue="idle" icon={Info} className="mt-3">
-          The bulk action is paused: it continues when its run is resumed.
-        </Notice>
-      ) : null}
-    </section>
+    <span className={`inline-flex items-center gap-1.5 align-middle ${hue}`}>
+      <Icon size={16} aria-hidden className="text-hue" />
+      <span className={result === "failed" ? "font-medium text-hue" : "text-text-2"}>{word}</span>
+    </span>
   );
 }
 
-/** Try those again that failed or were not reached. */
-function Again({ bulk }: { bulk: View<"BulkView"> }) {
+function TryAgain({ run, number }: { run: string; number: number }) {
   const navigate = useNavigate();
   const may = useMay("runs:bulk");
-  const [again, isBusy] = useOnce(async () => {
+  const [isBusy, setBusy] = useState(false);
+  if (!may) return null;
+  const send = async () => {
+    setBusy(true);
     try {
-      const made = await answer(api.POST("/api/v1/bulk/{run}/retry", { params: { path: { run: bulk.run } } }));
-      navigate(`/bulk/${made.run}`);
+      const made = await answer(api.POST("/api/v1/bulk/{run}/retry", { params: { path: { run } } }));
+      navigate(`/bulk/${encodeURIComponent(made.run)}`);
     } catch (error) {
       toastProblem("Not tried again", error);
+    } finally {
+      setBusy(false);
     }
-  });
-  const unfinished = bulk.failed + left(bulk);
-  if (!may || isGoing(bulk) || !unfinished) return null;
+  };
   return (
-    <Button look="primary" busy={isBusy} busyText="Trying again…" onClick={() => again()}>
-      <RotateCw size={16} aria-hidden />
-      {left(bulk) ? `Try the ${count(unfinished)} again` : `Try the ${count(unfinished)} failed again`}
+    <Button look="primary" onClick={send} busy={isBusy}>
+      <RotateCw size={14} aria-hidden />{" "}
+      {number === 1 ? "Try the one that is not done again" : `Try the ${count(number)} that are not done again`}
     </Button>
-  );
-}
-
-function Outcomes({ bulk }: { bulk: View<"BulkView"> }) {
-  const [params, setParams] = useSearchParams();
-  const shown = params.get("show");
-  const result = isResult(shown) ? shown : undefined;
-  const found = useInfiniteQuery({
-    queryKey: [...keys.run(bulk.run), "outcomes", result ?? "", bulk.confirmed - left(bulk)],
-    queryFn: ({ pageParam, signal }) => {
-      const query = { limit: 100, cursor: pageParam, ...(result ? { result } : {}) };
-      return answer(api.GET("/api/v1/bulk/{run}", { params: { path: { run: bulk.run }, query }, signal }));
-    },
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-    placeholderData: (before) => before,
-  });
-  const outcomes = found.data?.pages.flatMap((page) => page.outcomes) ?? [];
-  const choices = [
-    { value: "all", text: `All ${count(bulk.confirmed)}` },
-    { value: "failed", text: `Failed ${count(bulk.failed)}` },
-    { value: "skipped", text: `Skipped ${count(bulk.skipped)}` },
-    { value: "done", text: `Done ${count(bulk.done)}` },
-  ];
-  return (
-    <>
-      <div className="mt-4 mb-3">
-        <Segments
-          label="Which runs"
-          value={result ?? "all"}
-          onChange={(value) => setParams(value === "all" ? {} : { show: value }, { replace: true })}
-          choices={choices}
-        />
-      </div>
-      <section className="overflow-hidden rounded-panel border border-line bg-surface">
-        {!found.data ? (
-          found.error ? (
-            <LoadError what="The results" error={found.error} retry={() => void found.refetch()} />
-          ) : (
-            <Skeleton />
-          )
-        ) : outcomes.length ? (
-          <Table label="Results" columns={["Result", "Run", "Why"]}>
-            {outcomes.map((each) => (
-              <Row key={`${each.run} ${each.interaction}`} outcome={each} />
-            ))}
-          </Table>
-        ) : (
-          <EmptyState icon={Info} title="No run has this result." />
-        )}
-        {found.hasNextPage ? (
-          <div className="border-t border-line px-4 py-2.5">
-            <Button busy={found.isFetchingNextPage} busyText="Loading…" onClick={() => void found.fetchNextPage()}>
-              Show more
-            </Button>
-          </div>
-        ) : null}
-      </section>
-    </>
-  );
-}
-
-const isResult = (text: string | null): text is Result => text === "done" || text === "skipped" || text === "failed";
-
-function Row({ outcome }: { outcome: View<"BulkOutcomeView"> }) {
-  const { icon: Icon, hue, word } = LOOKS[outcome.result ?? "left"];
-  return (
-    <tr>
-      <td className={`${CELL} w-36`}>
-        <span className={`inline-flex items-center gap-1.5 font-medium ${hue}`}>
-          <Icon size={16} aria-hidden /> {word}
-        </span>
-      </td>
-      <td className={`${CELL} w-64`}>
-        <Link to={`/runs/${outcome.run}`} className="link" title={outcome.run}>
-          <code>{shortId(outcome.run)}</code>
-        </Link>
-        {outcome.interaction ? <span className="text-text-2"> {outcome.interaction}</span> : null}
-      </td>
-      <td className={`${CELL} text-text-2`}>{outcome.reason}</td>
-    </tr>
   );
 }

@@ -2,6 +2,7 @@ import { ArrowDown } from "lucide-react";
 import { Link } from "react-router";
 import type { View } from "@/api/client";
 import { shortId } from "@/model/names";
+import { Changed } from "@/ui/Changed";
 import type { Column } from "@/ui/DataTable";
 import { Since } from "@/ui/Duration";
 import { Moment } from "@/ui/Moment";
@@ -97,7 +98,11 @@ function WhyOf({ run, isUnknown, progress }: { run: Run } & Beside) {
 }
 
 function Badge({ run }: { run: Run }) {
-  return <StatusBadge status={statusOf(run)} filled={needsPerson(run)} />;
+  return (
+    <Changed value={statusOf(run)}>
+      <StatusBadge status={statusOf(run)} filled={needsPerson(run)} />
+    </Changed>
+  );
 }
 
 function RunLink({ run }: { run: Run }) {

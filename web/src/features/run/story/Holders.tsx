@@ -15,7 +15,8 @@ export function Holders() {
   const { detail, log, place } = useRun();
   const workers = useWorkers().data?.workers;
   const known = workers?.filter((worker) => worker.live && worker.workflows.includes(detail.workflow));
-  const holdings = log.timeline.holdings.filter((each) => place.at === null || each.seq <= place.at);
+  const all = log.timeline.holdings.filter((each) => place.at === null || each.seq <= place.at);
+  const holdings = all.filter((each, at) => each.how !== "claimed" || each.worker !== all[at - 1]?.worker);
   const shown = holdings.slice(-MOST);
   return (
     <Panel
