@@ -72,7 +72,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get everything that is known of one run. */
+        /**
+         * Get everything that is known of one run.
+         * @description Its actions include no repairs: `doctor` examines the run.
+         */
         get: operations["get_run"];
         put?: never;
         post?: never;
@@ -631,7 +634,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Count the runs that match a filter, and for each action those that allow it. Nothing is changed. */
+        /** Count the runs that match a filter, or that are named, and for each action those that allow it. Nothing is changed. */
         post: operations["preview_bulk"];
         delete?: never;
         options?: never;
@@ -1812,6 +1815,11 @@ export interface components {
              *     }
              */
             filter: components["schemas"]["CountRuns"];
+            /**
+             * @description These runs, instead of a filter.
+             * @default []
+             */
+            runs: string[];
         };
         /** CountRuns */
         CountRuns: {
