@@ -7,7 +7,7 @@ import { Shell } from "./shell/Shell";
 
 /** A page that is loaded when it is first opened. */
 function page(path: string, load: () => Promise<{ default: ComponentType }>): RouteObject {
-  return { path, lazy: async () => ({ Component: (await load()).default }) };
+  return { path, lazy: async () => ({ Component: (await load()).default }), HydrateFallback: () => null };
 }
 
 export const router = createBrowserRouter(

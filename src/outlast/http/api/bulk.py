@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from outlast.client.bulk import Action, Target
+from outlast.client.bulk import ANSWERS, Action, Target
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
@@ -17,6 +17,7 @@ from outlast.http.operations import Call, Reply, operation
 from outlast.http.permissions import Permission
 from outlast.http.problems import HttpError
 from outlast.http.starting import value_of
+from outlast.lifecycle.timeline.phrases import counted
 
 PERMISSION: dict[Action, Permission] = {
     "cancel": "runs:cancel",
@@ -114,5 +115,8 @@ async def retry_bulk(call: Call) -> Reply:
 
 async def _started(call: Call, run: RunId) -> Reply:
     found, _ = s.bulk_view(await call.engine.bulk.progress(run))
-    call.subject, call.note = run, f"{found.action} {found.confirmed} runs"
+    call.subject, call.note = run, f"{found.action} {counted(found.confirmed, 'run')}"
+    if found.action in ANSWERS:
+        given = {"approve": "yes", "reject": "no"}.get(found.action, "")
+        call.decision = {"text": call.note.capitalize(), "answer": given}
     return Reply(found, 201, {"Location": f"/api/v1/bulk/{run}"})

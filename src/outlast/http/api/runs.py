@@ -73,12 +73,13 @@ async def start_run(call: Call) -> Reply:
     `start`.
     """
     body: r.StartBody = call.body
+    call.subject, call.note = body.id, body.workflow
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
     view, is_new = await start(call.state, body, key=key, by=call.by, trace=_trace(call))
-    call.subject, call.note = view.run, view.workflow
+    call.subject = view.run
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
     return Reply(view, 201 if is_new else 200, {"Location": f"/api/v1/runs/{view.run}"})
