@@ -32,25 +32,11 @@ from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import add_script_folder, load_apps
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
+from outlast.services.tracing import tracing
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 from outlast.stores.encrypted import EncryptedStore, check_keys, configured_keys
 from outlast.values.tracebacks import folded
-
-__all__ = [
-    "Opening",
-    "default_store",
-    "open",
-    "open_blocking",
-    "open_both",
-    "open_desk",
-    "open_settled",
-    "open_store",
-    "read_key",
-    "run",
-    "sweeping",
-    "working",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -257,6 +243,7 @@ async def _open(
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
         await check_keys(store)
+        await open_now.enter_async_context(tracing(ledger))
         worker_here = None
         if worker:
             add_script_folder(str(settings.root.resolve()))
@@ -312,21 +299,10 @@ async def working(
     """A worker with its services, for as long as the engine is open."""
     if settings.dask and isinstance(ledger.store, EncryptedStore):
         raise InvalidInput("dask cannot be used with an encrypted store: its machines read blobs without the keys")
+    clusters = {"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {}
     desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
     with acting(desk):
-        worker = Worker(
-            ledger,
-            concurrency=settings.concurrency,
-            threads=settings.threads,
-            processes=settings.processes,
-            hold=settings.on_restart == "hold",
-            unawaited=settings.unawaited,
-            stdout=settings.capture_stdout,
-            takes_over_others=take_over_others,
-            grace=settings.grace,
-            claim=settings.claim,
-            clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
-        )
+        worker = Worker(ledger, settings, takes_over_others=take_over_others, clusters=clusters)
     await worker.lease.begin()
     worker.listen()
     end_news = ledger.listen(worker.on_runs_changed)

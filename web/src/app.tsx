@@ -12,7 +12,7 @@ function page(path: string, load: () => Promise<{ default: ComponentType }>): Ro
 
 export const router = createBrowserRouter(
   [
-    page("sign-in", () => import("./features/sign-in/SignInPage")),
+    { ...page("sign-in", () => import("./features/sign-in/SignInPage")), HydrateFallback: () => null },
     {
       Component: Shell,
       ErrorBoundary: PageError,

@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from outlast.client.branch_plans import signed
 from outlast.definition.retry import Retry
-from outlast.engine.completion import created_of, latest_run_of
 from outlast.errors import (
     AlreadyExists,
     InvalidInput,
@@ -32,6 +31,7 @@ from outlast.functions.decorators import node, workflow
 from outlast.functions.mapping import map
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
+from outlast.ledger.reading import created_of, latest_run_of
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import Wait

@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from outlast.errors import OutlastError
-from outlast.http.guard import RateLimit
 from outlast.http.problems import HttpError, unavailable
+from outlast.http.rate_limit import RateLimit
 from outlast.http.recovery import one_line
 from outlast.store import Document, Store
 

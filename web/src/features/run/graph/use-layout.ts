@@ -29,7 +29,7 @@ export function widthOf({ row }: GraphPart): number {
   if (row.kind === "map") return 196;
   return Math.round(
     Math.max(
-      132,
+      156,
       Math.min(
         236,
         (row.kind === "child" ? 76 : 56) + (row.label.length + (row.detail ? row.detail.length + 1 : 0)) * 8,

@@ -2,7 +2,7 @@ import { Clock, Maximize2, Minus, Plus } from "lucide-react";
 import { useCallback, useMemo, useRef, useState } from "react";
 import { axisOf, idleGaps } from "@/model/axis";
 import { duration } from "@/model/durations";
-import { MANY, type Row } from "@/model/rows";
+import type { Row } from "@/model/rows";
 import { Button } from "@/ui/Button";
 import { Menu, MenuItem } from "@/ui/Menu";
 import { useNow } from "@/ui/now";
@@ -14,11 +14,11 @@ import "../timeline/bars.css";
 import { useRun } from "../context";
 import { Backdrop, HEAD, Head } from "../timeline/Head";
 import { Legend } from "../timeline/Legend";
-import { RowLine } from "../timeline/RowLine";
+import { Rows } from "../timeline/Rows";
 import { SelectedAttempt, SelectedWait } from "../timeline/Selected";
 import { Strip } from "../timeline/Strip";
 import { useRows } from "../timeline/use-rows";
-import { useVisible, useWidth } from "../timeline/use-visible";
+import { useWidth } from "../timeline/use-visible";
 
 const NAME = 300;
 const TOOK = 104;
@@ -85,7 +85,6 @@ function Chart() {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the branches change in place, with the version of the log
   const intervals = useMemo(() => log.lineage(branch, place.at), [log, version, branch, place.at]);
 
-  const [first, last] = useVisible(box, rows.length, height, HEAD);
   const current = rows.findIndex((row) => row.id === place.node);
   const select = useCallback(
     (row: Row, bar: { attempt?: number; first: number } | null) =>
@@ -257,35 +256,25 @@ function Chart() {
                 {rows.length ? null : (
                   <p className="relative p-4 text-text-2">{isComplete ? "No node has begun yet." : ""}</p>
                 )}
-                <div
-                  role="tree"
-                  tabIndex={0}
-                  aria-label="Nodes over time"
-                  aria-activedescendant={current >= first && current < last ? `row-${current}` : undefined}
+                <Rows
+                  box={box}
+                  rows={rows}
+                  axis={axis}
+                  now={now}
+                  last={timeline.last}
+                  isLive={isLive}
+                  intervals={intervals}
+                  filter={filter}
+                  node={place.node}
+                  event={place.event}
+                  isOpen={isOpen}
+                  height={height}
+                  isNarrow={isNarrow}
+                  nameWidth={nameWidth}
+                  toggle={toggle}
+                  select={select}
                   onKeyDown={onKeyDown}
-                  className="absolute inset-0 -outline-offset-2"
-                >
-                  {rows.slice(first, last).map((row, at) => (
-                    <RowLine
-                      key={row.id}
-                      id={`row-${first + at}`}
-                      row={row}
-                      axis={axis}
-                      now={isLive && isOpenEnded(row) ? now : timeline.last}
-                      intervals={intervals}
-                      filter={filter}
-                      selected={row.id === place.node ? (place.event ?? 0) : 0}
-                      isCurrent={row.id === place.node}
-                      isOpen={isOpen(row)}
-                      top={(first + at) * height}
-                      height={height}
-                      isNarrow={isNarrow}
-                      nameWidth={nameWidth}
-                      toggle={toggle}
-                      select={select}
-                    />
-                  ))}
-                </div>
+                />
               </div>
             </>
           ) : (
@@ -309,16 +298,6 @@ const WINDOWS: [string, number][] = [
 /** The next of the lengths that the axis of a live run has: each is a sixth longer. */
 function stepped(ms: number): number {
   return 1000 * (7 / 6) ** Math.ceil(Math.log(Math.max(ms, 1000) / 1000) / Math.log(7 / 6));
-}
-
-/** Whether something of the row has no end yet. */
-function isOpenEnded(row: Row): boolean {
-  if (row.rows.length > MANY * 100) return true;
-  return (
-    row.attempts.some((each) => each.ended === null) ||
-    row.waits.some((each) => each.to === null) ||
-    row.rows.some(isOpenEnded)
-  );
 }
 
 function Selected({ rows, now }: { rows: readonly Row[]; now: number }) {
