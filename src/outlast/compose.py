@@ -32,6 +32,7 @@ from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import add_script_folder, load_apps
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
+from outlast.services.tracing import tracing
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
 from outlast.stores.encrypted import EncryptedStore, check_keys, configured_keys
@@ -242,6 +243,7 @@ async def _open(
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
         await check_keys(store)
+        await open_now.enter_async_context(tracing(ledger))
         worker_here = None
         if worker:
             add_script_folder(str(settings.root.resolve()))

@@ -159,12 +159,14 @@ class Page(Struct, frozen=True):
 
 class Derived(Struct, frozen=True):
     """The stored records of one run besides its log, read in one snapshot. `faults` names the rows that cannot be decoded,
-    which are omitted, and the columns that differ from the record they were made from."""
+    which are omitted, and the columns that differ from the record they were made from. `interrupted` says that a worker has
+    owned the run and not released it: a claim of a run without an owner then reports an interruption."""
 
     head: Head | None
     summary: RunSummary | None = None
     waits: dict[str, Wait] = {}
     faults: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 class Catalog(Protocol):

@@ -69,6 +69,7 @@ class Starts(Verbs):
             folder=folder,
             root=self._root,
             deferred=not options.get("start", True),
+            trace=options.get("trace", ""),
         )
         try:
             if created.deferred:

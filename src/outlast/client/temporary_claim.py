@@ -258,7 +258,8 @@ LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPE
 
 
 async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
-    """Refuse if another live run has this exclusive key; the error names it. An empty key is never held.
+    """Refuse if another live run has this exclusive key; the error names it. An empty key is never held, nor does a
+    run hold one that a user has yet to start.
 
     This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
     key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,

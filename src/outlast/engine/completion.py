@@ -210,7 +210,9 @@ async def continuation_of(ledger: Ledger, run: RunId) -> RunId | None:
 async def _ensure_successor(ledger: Ledger, created: e.RunCreated, ending: e.RunContinued) -> RunId:
     """Create the successor of a run, if it does not exist, and return its id."""
     successor = RunId(ending.successor)
-    successor_created = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
+    successor_created = msgspec.structs.replace(
+        created, params=ending.carried, key="", forked_from="", deferred=False, more=None
+    )
     with suppress(AlreadyExists):
         await ledger.create_ready(successor, successor_created)
     return successor

@@ -18,11 +18,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from outlast.client import Engine
 from outlast.compose import open_settled, working
 from outlast.errors import InvalidInput, StoreError, StoreUnusable
-from outlast.http.app import build, ready
-from outlast.http.auth import SIGN_IN_S, Auth
+from outlast.http.app import build, counting, ready
+from outlast.http.auth import SIGN_IN_S, Auth, OidcOptions
 from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
 from outlast.ledger import Ledger
+from outlast.services.tracing import tracing
 from outlast.settings import Settings
 from outlast.stores.encrypted import check_keys
 
@@ -46,6 +47,7 @@ class Options(Struct, frozen=True, kw_only=True):
     request_deadline: float = REQUEST_DEADLINE_S
     root_path: str = ""
     trusted_proxies: tuple[str, ...] = ()
+    oidc: OidcOptions | None = None
 
 
 class Protocol(HttpToolsProtocol):
@@ -120,7 +122,9 @@ async def serve(
     """Serve until a signal. `announce` is called with the address once the server is ready."""
     listener = listen(options.host, options.port)
     state = ServerState(Auth(insecure_local=options.insecure_local))
-    app = build(state, allow_hosts=(*options.allow_hosts, options.host), rate=options.rate, more=more)
+    app = build(
+        state, allow_hosts=(*options.allow_hosts, options.host), rate=options.rate, more=more, oidc=options.oidc
+    )
     server = Server(config_of(app, options), state)
     serving = asyncio.create_task(server.serve([listener]), name="outlast-http")
     stop = asyncio.Event()
@@ -187,7 +191,7 @@ async def _engine(
     """Open the store as soon as it can be reached, recover, and keep the worker running until the server stops."""
     while not stop.is_set():
         try:
-            async with _opened(settings, options) as engine, ready(state, engine, recover=False):
+            async with _opened(state, settings, options) as engine, ready(state, engine, recover=False):
                 await begun()
                 await stop.wait()
                 await engine.drain()
@@ -206,7 +210,7 @@ async def _engine(
 
 
 @asynccontextmanager
-async def _opened(settings: Settings, options: Options) -> AsyncIterator[Engine]:
+async def _opened(state: ServerState, settings: Settings, options: Options) -> AsyncIterator[Engine]:
     """The engine, after recovery: the worker begins when there is nothing inconsistent left to begin with."""
     store = open_settled(settings)
     try:
@@ -215,6 +219,8 @@ async def _opened(settings: Settings, options: Options) -> AsyncIterator[Engine]
         try:
             desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
             async with AsyncExitStack() as opened:
+                await opened.enter_async_context(tracing(ledger))
+                opened.enter_context(counting(state, ledger))
                 opened.push_async_callback(desk._leave)
                 await recover_all(desk, hold=settings.on_restart == "hold")
                 if not options.worker:

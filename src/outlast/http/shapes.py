@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from inspect import Parameter
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from outlast.client import Engine
@@ -18,6 +20,7 @@ from outlast.http.auth import Credential
 from outlast.http.permissions import Role
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.store import Due, Page, Store
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
@@ -51,11 +54,13 @@ AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
 
 
 class ParameterView(View, frozen=True, kw_only=True):
-    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted."""
+    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+    is none, or if it cannot be written as JSON."""
 
     name: str
     required: bool
     schema: Value
+    default: Value | UnsetType = UNSET
 
 
 class WorkflowView(View, frozen=True, kw_only=True):
@@ -210,8 +215,8 @@ class InboxView(View, frozen=True, kw_only=True):
 
 
 class DecisionView(View, frozen=True, kw_only=True):
-    """A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
-    run has it."""
+    """A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
+    empty. `answer` is yes or no for an approval, else empty: the log of the run has it."""
 
     run: str
     interaction: str
@@ -286,6 +291,7 @@ def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
             name=name,
             required=parameter.default is parameter.empty and parameter.kind not in _STARS,
             schema=_schema(arguments, name),
+            default=_default(arguments, name, parameter),
         )
         for name, parameter in arguments.signature.parameters.items()
     )
@@ -299,6 +305,15 @@ def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
 
 
 _STARS = (2, 4)  # inspect.Parameter.VAR_POSITIONAL and VAR_KEYWORD
+
+
+def _default(arguments: Arguments, name: str, parameter: Parameter) -> Value | UnsetType:
+    if parameter.default is parameter.empty:
+        return UNSET
+    try:
+        return plain_numbers(arguments.codec(name).encode(parameter.default, name))
+    except OutlastError:
+        return UNSET
 
 
 def _schema(arguments: Arguments, name: str) -> Value:

@@ -39,7 +39,7 @@ def known_workflow(name: str) -> Workflow[..., Any]:
     return found
 
 
-async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tuple[StartedView, bool]:
+async def start(state: ServerState, body: StartBody, *, key: str, by: str, trace: str = "") -> tuple[StartedView, bool]:
     """Start a run, or find the one that the same request started before; whether it is new. It is carried out to its end
     even if the client leaves."""
     if key in state.starting:
@@ -47,7 +47,7 @@ async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tu
         raise HttpError("http.in_progress", detail, headers={"Retry-After": "1"})
     if key:
         state.starting.add(key)
-    task: asyncio.Task[tuple[StartedView, bool]] = asyncio.create_task(_start(state, body, key, by))
+    task: asyncio.Task[tuple[StartedView, bool]] = asyncio.create_task(_start(state, body, key, by, trace))
     state.tasks.add(task)
 
     def done(_: object) -> None:
@@ -58,7 +58,7 @@ async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tu
     return await asyncio.shield(task)
 
 
-async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tuple[StartedView, bool]:
+async def _start(state: ServerState, body: StartBody, key: str, by: str, trace: str) -> tuple[StartedView, bool]:
     engine, workflow = state.engine, known_workflow(body.workflow)
     args, kwargs = arguments_of(workflow, body.params)
     if key and body.id:
@@ -66,6 +66,7 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
     given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
     chosen = workflow.options(title=body.title, tags=body.tags, start=body.start, **given)
     chosen._start_options["by"] = by
+    chosen._start_options["trace"] = trace
     run = derived_run("key", workflow.name, key) if key else RunId(body.id)
     if key:
         await _keep_key(state, key, workflow.name)
@@ -76,8 +77,6 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
         if not key:
             raise
         raise HttpError("http.key_reused", str(error), field="header.Idempotency-Key") from None
-    if state.metrics is not None and is_new:
-        state.metrics.starts.labels(workflow.name).inc()
     return await _started(state, run, workflow.name, created=is_new), is_new
 
 

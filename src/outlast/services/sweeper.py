@@ -148,7 +148,8 @@ class Sweeper:
                 return check
             state = await self._state(head)
             if dry_run:
-                return replace(check, outcome=self._expected_outcome(state, head, check))
+                is_interrupted = (await self._store.derived(run)).interrupted
+                return replace(check, outcome=self._expected_outcome(state, head, is_interrupted=is_interrupted))
             if head.closed:  # the worker that claims it applies the effects of its end on other runs
                 waits = [*state.waits.values(), *state.loose.values()]
                 if not await self._store.rewrite(summarise(run, state), waits, closed=state.is_closed):
@@ -228,11 +229,11 @@ class Sweeper:
         outcome: Outcome = "held" if writer.state.outline.held else "handed over"
         return replace(check, is_recovered=True, key=key, outcome=outcome)
 
-    def _expected_outcome(self, state: State, head: Head, check: RunCheck) -> Outcome:
+    def _expected_outcome(self, state: State, head: Head, *, is_interrupted: bool) -> Outcome:
         """The outcome that handing the run over would have."""
         if state.is_closed:
             return "finished"
-        cause: Literal["claimed", "expired"] = "expired" if check.reason == "claim expired" else "claimed"
+        cause: decide.Cause = "expired" if is_interrupted else "claimed"
         events = decide.take_over(state, head.epoch + 1, self._id, cause=cause, hold=self._hold)
         is_held = state.outline.held or any(isinstance(event, e.RunFailed) for event in events)
         return "held" if is_held else "handed over"

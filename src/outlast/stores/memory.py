@@ -180,7 +180,8 @@ class MemoryStore:
 
     async def derived(self, run: RunId) -> Derived:
         memory = self.memory
-        return Derived(memory.heads.get(run), memory.summaries.get(run), dict(memory.waits.get(run, {})))
+        waits, interrupted = dict(memory.waits.get(run, {})), bool(memory.interrupted.get(run))
+        return Derived(memory.heads.get(run), memory.summaries.get(run), waits, interrupted=interrupted)
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         memory, run = self.memory, summary.run

@@ -203,6 +203,8 @@ export class TimelineBuilder {
   private pass(event: LogEvent, time: number): void {
     const { kind, who } = this.kindNow();
     const isLoss = event.type === "RunTakenOver" && event.fields.cause !== "claimed";
+    if (isLoss)
+      this.lastOwn = Math.max(this.lastOwn, Math.min(time, micros(event.fields.seen as string | null) / 1000));
     if (!isLoss || kind !== "work") {
       this.extend(time, kind, who);
       return;
@@ -212,6 +214,7 @@ export class TimelineBuilder {
       if (last.to > last.from) break;
       this.spans.pop();
     }
+    this.extend(this.lastOwn, kind, who);
     this.extend(time, "nobody", "");
   }
 

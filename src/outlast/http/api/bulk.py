@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from outlast.client.bulk import Action, Target
+from outlast.client.bulk import ANSWERS, Action, Target
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http.api.runs import MAX_KEY, filter_of, given, matches, run_of
@@ -16,6 +16,7 @@ from outlast.http.operations import Call, Reply, operation
 from outlast.http.permissions import Permission
 from outlast.http.problems import HttpError
 from outlast.http.starting import value_of
+from outlast.lifecycle.timeline.phrases import counted
 from outlast.views import build
 from outlast.views import types as v
 
@@ -115,5 +116,8 @@ async def retry_bulk(call: Call) -> Reply:
 
 async def _started(call: Call, run: RunId) -> Reply:
     found, _ = build.bulk_view(await call.engine.bulk.progress(run))
-    call.subject, call.note = run, f"{found.action} {found.confirmed} runs"
+    call.subject, call.note = run, f"{found.action} {counted(found.confirmed, 'run')}"
+    if found.action in ANSWERS:
+        given = {"approve": "yes", "reject": "no"}.get(found.action, "")
+        call.decision = {"text": call.note.capitalize(), "answer": given}
     return Reply(found, 201, {"Location": f"/api/v1/bulk/{run}"})

@@ -18,9 +18,7 @@ from outlast.http.starting import value_of
 from outlast.lifecycle.summary import shortened
 from outlast.views import types as v
 
-DECIDED = AuditFilter(
-    actions=("answer_question", "approve_run", "reject_run", "approve_workflow", "reject_workflow"), is_refused=False
-)
+DECIDED = AuditFilter(is_decision=True, is_refused=False)
 _ANSWER: dict[str, Any] = {"tag": "people", "answers": v.AnswerView, "refuses": (404, 409)}
 
 
@@ -82,6 +80,6 @@ async def answered(call: Call, run: RunId, value: Any, interaction: str) -> v.An
     except UnicodeError as error:
         raise InvalidInput(f"value: {error}") from None
     given = {True: "yes", False: "no"}.get(value, "") if isinstance(value, bool) else ""
-    call.decision = {"interaction": wait.id, "text": shortened(wait.text), "answer": given}
+    call.decision = {"interaction": wait.id, "text": shortened(wait.text or wait.id), "answer": given}
     call.subject = asking
     return v.AnswerView(run=asking, interaction=wait.id, answer=msgspec.Raw(msgspec.json.encode(value)))

@@ -22,6 +22,7 @@ from outlast.http.starting import start, waited
 from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.summary import RunSummary
 from outlast.lifecycle.timeline.phrases import plain_numbers
+from outlast.services.tracing import valid_traceparent
 from outlast.store import BlobRef, Listed, Page, RunFilter
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 from outlast.views import build
@@ -43,6 +44,10 @@ async def run_of(call: Call) -> RunId:
     if await call.state.store.head(run) is None:
         raise NotFound(f"there is no run {run}")
     return run
+
+
+def _trace(call: Call) -> str:
+    return valid_traceparent(call.request.headers.get("traceparent", ""))
 
 
 def given(value: Any) -> Any:
@@ -74,12 +79,13 @@ async def start_run(call: Call) -> Reply:
     `start`.
     """
     body: r.StartBody = call.body
+    call.subject, call.note = body.id, body.workflow
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
-    view, is_new = await start(call.state, body, key=key, by=call.by)
-    call.subject, call.note = view.run, view.workflow
+    view, is_new = await start(call.state, body, key=key, by=call.by, trace=_trace(call))
+    call.subject = view.run
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
     return Reply(view, 201 if is_new else 200, {"Location": f"/api/v1/runs/{view.run}"})
@@ -104,7 +110,7 @@ async def start_batch(call: Call) -> s.BatchView:
         try:
             if item.wait:
                 raise InvalidInput("wait: a batch does not wait for results")
-            view, is_new = await start(call.state, item, key=item.key, by=call.by)
+            view, is_new = await start(call.state, item, key=item.key, by=call.by, trace=_trace(call))
             made = s.BatchItemView(started=view, status=201 if is_new else 200, code=None, detail=None)
         except HttpError as error:
             made = s.BatchItemView(started=None, status=error.status, code=error.code, detail=error.detail)
@@ -177,7 +183,10 @@ def matches(summary: RunSummary, query: r.CountRuns) -> bool:
 
 @operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=v.RunDetailView, refuses=(404,))
 async def get_run(call: Call) -> v.RunDetailView:
-    """Get everything that is known of one run."""
+    """Get everything that is known of one run.
+
+    Its actions include no repairs: `doctor` examines the run.
+    """
     return await read_detail(call.engine, await run_of(call))
 
 

@@ -29,7 +29,8 @@ _DERIVED = """
 select h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready,
     c.at, c.status, c.workflow, c.parent, c.exclusive, c.created, c.updated, c.text, c.body,
     array(select t.tag from {s}.tag t where t.run = coalesce(h.id, c.id)),
-    array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id))
+    array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id)),
+    coalesce(h.interrupted, '') != ''
 from (select $1::text as run) given left join {s}.head h on h.run = given.run
 left join {s}.catalogue c on c.id = coalesce(h.id, (select o.id from {s}.catalogue o where o.run = given.run limit 1))"""
 _REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
@@ -61,7 +62,7 @@ class CatalogRows(Rows):
                 faults.append(f"the row of the wait {name!r} cannot be decoded")
             else:
                 found[wait.name] = wait
-        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults))
+        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults), rows[0][18])
 
     def _derived_summary(self, run: RunId, row: Any, tags: Any, faults: list[str]) -> RunSummary | None:
         if row[0] is None:

@@ -39,6 +39,7 @@ _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue u
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
 _COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "created", "text", "body")
+_INTERRUPTED = "select interrupted != '' from head where id = ?"
 _SHOWN = attrgetter(*_COLUMNS[1:-2])
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
@@ -110,7 +111,7 @@ def derived_of(db: apsw.Connection, run: RunId) -> Derived:
             faults.append(f"the row of the wait {row[1]!r} cannot be decoded")
         else:
             waits[wait.name] = wait
-    return Derived(head, summary, waits, tuple(faults))
+    return Derived(head, summary, waits, tuple(faults), bool(db.execute(_INTERRUPTED, (id,)).get))
 
 
 def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]) -> RunSummary | None:
