@@ -38,21 +38,6 @@ from outlast.store import Store
 from outlast.stores.encrypted import EncryptedStore, check_keys, configured_keys
 from outlast.values.tracebacks import folded
 
-__all__ = [
-    "Opening",
-    "default_store",
-    "open",
-    "open_blocking",
-    "open_both",
-    "open_desk",
-    "open_settled",
-    "open_store",
-    "read_key",
-    "run",
-    "sweeping",
-    "working",
-]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

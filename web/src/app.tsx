@@ -7,12 +7,12 @@ import { Shell } from "./shell/Shell";
 
 /** A page that is loaded when it is first opened. */
 function page(path: string, load: () => Promise<{ default: ComponentType }>): RouteObject {
-  return { path, lazy: async () => ({ Component: (await load()).default }) };
+  return { path, lazy: async () => ({ Component: (await load()).default }), HydrateFallback: () => null };
 }
 
 export const router = createBrowserRouter(
   [
-    page("sign-in", () => import("./features/sign-in/SignInPage")),
+    { ...page("sign-in", () => import("./features/sign-in/SignInPage")), HydrateFallback: () => null },
     {
       Component: Shell,
       ErrorBoundary: PageError,
@@ -23,7 +23,6 @@ export const router = createBrowserRouter(
         page("runs/:run/:tab?", () => import("./features/run/RunPage")),
         page("start/:workflow?", () => import("./features/workflows/StartPage")),
         page("inbox", () => import("./features/inbox/InboxPage")),
-        page("bulk/:run", () => import("./features/bulk/BulkPage")),
         page("workflows", () => import("./features/workflows/WorkflowsPage")),
         page("workflows/:workflow", () => import("./features/workflows/WorkflowPage")),
         page("workers", () => import("./features/workers/WorkersPage")),

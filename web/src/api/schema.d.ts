@@ -72,7 +72,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get everything that is known of one run. */
+        /**
+         * Get everything that is known of one run.
+         * @description Its actions include no repairs: `doctor` examines the run.
+         */
         get: operations["get_run"];
         put?: never;
         post?: never;
@@ -1758,8 +1761,8 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
-         *         run has it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
+         *         empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
          */
         DecisionView: {
             run: string;
@@ -2081,13 +2084,16 @@ export interface components {
         };
         /**
          * ParameterView
-         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted.
+         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+         *         is none, or if it cannot be written as JSON.
          */
         ParameterView: {
             name: string;
             required: boolean;
             /** @description A value of a user, as JSON. */
             schema: unknown;
+            /** @description A value of a user, as JSON. */
+            default?: unknown;
         };
         /**
          * StatisticsView

@@ -47,7 +47,7 @@ export function idleGaps(spans: readonly Span[], from: number, to: number, most 
   let joined: Span[] = [];
   for (let pass = 0; pass < 2; pass++) {
     const long = Math.max(SHORT_MS, Math.min(LONG_MS, window * PART));
-    joined = idle.filter((span) => span.to - span.from >= long);
+    joined = idle.filter((span) => span.to - span.from >= (span.kind === "retry" ? LONG_MS : long));
     window = joined.reduce((left, span) => left - (span.to - span.from), to - from); // what is left is the window that one sees
   }
   if (joined.length <= most) return joined;

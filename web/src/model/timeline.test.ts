@@ -47,7 +47,7 @@ const LOST = logOf(
   ...begun(6, "a"),
   done(8, "a", 1, 1500),
   ...begun(8, "b"),
-  [40, "RunTakenOver", { cause: "dead", worker: "w2", previous: "w1" }],
+  [40, "RunTakenOver", { cause: "dead", worker: "w2", previous: "w1", seen: new Date(at(9)).toISOString() }],
   [40, "NodeScheduled", { node: "b", attempt: 2, cause: "crash" }],
   [41, "NodeStarted", { node: "b", attempt: 2 }],
   [
@@ -75,19 +75,19 @@ describe("a run whose worker was lost", () => {
   });
 
   it("ends a lost attempt where it was last heard of", () => {
-    expect(timeline.attempts[1]).toMatchObject({ started: at(8), ended: at(8) });
+    expect(timeline.attempts[1]).toMatchObject({ started: at(8), ended: at(9) });
   });
 
   it("tells what the run did", () => {
     expect(timeline.spans.map(({ kind, from, to }) => [kind, (from - START) / SECOND, (to - START) / SECOND])).toEqual([
       ["queued", 0, 5],
-      ["work", 5, 8],
-      ["nobody", 8, 40],
+      ["work", 5, 9],
+      ["nobody", 9, 40],
       ["work", 40, 42],
       ["retry", 42, 45],
       ["work", 45, 46],
     ]);
-    expect(totals(timeline.spans)[0]).toMatchObject({ kind: "nobody", ms: 32 * SECOND });
+    expect(totals(timeline.spans)[0]).toMatchObject({ kind: "nobody", ms: 31 * SECOND });
   });
 
   it("marks what happened to the run, and who held it", () => {
@@ -98,6 +98,14 @@ describe("a run whose worker was lost", () => {
       ["dead", "w2"],
       ["ended", ""],
     ]);
+  });
+
+  it("knows that a run without a takeover is held by the process that created it", () => {
+    const { timeline } = logOf([0, "RunCreated"], [0, "RunStarted"], ...begun(0, "a"), done(1, "a"), [
+      1,
+      "RunCompleted",
+    ]);
+    expect(timeline.holdings.map(({ how }) => how)).toEqual(["queued", "started", "ended"]);
   });
 
   it("splits an attempt into queue, own work and the engine", () => {
@@ -113,12 +121,12 @@ describe("a run whose worker was lost", () => {
 
   it("collapses idle time to breaks of a fixed width", () => {
     const gaps = idleGaps(timeline.spans, at(0), at(46));
-    expect(gaps.map((gap) => gap.kind)).toEqual(["queued", "nobody", "retry"]);
+    expect(gaps.map((gap) => gap.kind)).toEqual(["queued", "nobody"]);
     const axis = axisOf(at(0), at(46), 400, gaps, 50);
-    expect(axis.gaps.map(({ width }) => width)).toEqual([50, 50, 50]);
-    // six seconds of work have the remaining 250 pixels
+    expect(axis.gaps.map(({ width }) => width)).toEqual([50, 50]);
+    // ten seconds have the remaining 300 pixels
     expect(axis.x(at(5))).toBe(50);
-    expect(axis.x(at(6)) - axis.x(at(5))).toBeCloseTo(250 / 6);
+    expect(axis.x(at(6)) - axis.x(at(5))).toBeCloseTo(30);
     expect(axis.x(at(46))).toBe(400);
     for (const second of [0, 3, 7, 20, 41.5, 44, 46]) expect(axis.time(axis.x(at(second)))).toBeCloseTo(at(second), 3);
     expect(ticks(axis).every((time) => gaps.every((gap) => time <= gap.from || time >= gap.to))).toBe(true);

@@ -59,7 +59,7 @@ function OneField(props: Props) {
     onBlur: () => onLeave(spec.path),
   };
   return (
-    <div className={`flex min-w-0 flex-col gap-1 ${isWide(spec) ? "col-span-full" : ""}`}>
+    <div className={`flex min-w-0 flex-col gap-1 ${isWide(spec) ? "col-span-full" : "last:odd:col-span-full"}`}>
       <div className="flex items-baseline gap-3">
         <label htmlFor={id} id={`${id}-label`} className="min-w-0 font-medium break-words">
           {spec.label}
@@ -67,7 +67,7 @@ function OneField(props: Props) {
         </label>
         <span className="ml-auto flex items-baseline gap-1 text-right text-meta text-text-3">
           {noteOf(spec)}
-          <EmptyMenu spec={spec} entry={entry} onChange={onChange} />
+          <EmptyMenu spec={spec} entry={entry} onChange={onChange} labelledBy={`${id}-label`} />
         </span>
       </div>
       <Control spec={spec} entry={entry} onChange={onChange} attributes={attributes} />
@@ -291,7 +291,17 @@ function ObjectField(props: Props) {
 }
 
 /** What an empty field sends, if there is a choice. */
-function EmptyMenu({ spec, entry, onChange }: { spec: Spec; entry: Entry; onChange: (entry: Entry) => void }) {
+function EmptyMenu({
+  spec,
+  entry,
+  onChange,
+  labelledBy,
+}: {
+  spec: Spec;
+  entry: Entry;
+  onChange: (entry: Entry) => void;
+  labelledBy: string;
+}) {
   const empties = emptiesOf(spec);
   if (empties.length < 2 || spec.kind === "boolean" || spec.kind === "choice") return null;
   return (
@@ -300,7 +310,8 @@ function EmptyMenu({ spec, entry, onChange }: { spec: Spec; entry: Entry; onChan
       trigger={
         <button
           type="button"
-          aria-label={`What ${spec.label} is when it is empty`}
+          aria-label="What it is when it is empty"
+          aria-describedby={labelledBy}
           className="-my-1 self-center rounded-control p-1 text-text-2 hover:bg-hover hover:text-text"
         >
           <ChevronDown size={12} aria-hidden />

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
+from outlast.store import Derived, Head, Listed, Page, RunFilter, unreadable
+from outlast.stores.postgres.batches import summary_row, transposed, wait_row
 from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import (
     bounded,
     catalogue_faults,
     check_limit,
     cursor,
-    encode_summary,
     page_of,
     read_wait,
     summary_of,
@@ -41,8 +39,6 @@ insert into {s}.scratch (run, body)
 select head.id, given.body from unnest($1::text[], $2::bytea[]) as given (run, body)
 join {s}.head on head.run = given.run order by head.id
 on conflict (run) do update set body = excluded.body"""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class CatalogRows(Rows):
@@ -76,7 +72,7 @@ class CatalogRows(Rows):
         except Damaged as damage:
             faults.append(str(damage))
             return None
-        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [escape(tag) for tag in summary.tags])
+        faults += catalogue_faults(_COLUMNS, row, summary_row(summary), tags, [escape(tag) for tag in summary.tags])
         return summary
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
@@ -84,12 +80,9 @@ class CatalogRows(Rows):
             _REWRITE,
             escape(summary.run),
             closed,
-            *_row(summary),
+            *summary_row(summary),
             [escape(tag) for tag in dict.fromkeys(summary.tags)],
-            [escape(wait.name) for wait in waits],
-            [escape(wait.kind) for wait in waits],
-            [wait.due for wait in waits],
-            [_encode(wait) for wait in waits],
+            *transposed([wait_row(wait) for wait in waits], 4),
             is_repeatable=True,
         )
         return bool(rows[0][0])
@@ -104,7 +97,7 @@ class CatalogRows(Rows):
             _CORRECT,
             escape(summary.run),
             bounded(seen),
-            *_row(summary),
+            *summary_row(summary),
             [escape(tag) for tag in dict.fromkeys(summary.tags)],
         )
         return bool(rows[0][0])
@@ -112,21 +105,6 @@ class CatalogRows(Rows):
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         if scratch:
             await self._db.write(_NOTE, [escape(run) for run in scratch], list(scratch.values()), is_repeatable=True)
-
-
-def _row(summary: RunSummary) -> tuple[Any, ...]:
-    """Return the columns of a summary's row after its run."""
-    return (
-        summary.at,
-        str(summary.status),
-        escape(summary.workflow),
-        escape(summary.parent),
-        escape(summary.exclusive),
-        summary.created,
-        summary.updated,
-        escape(search_text(summary)),
-        encode_summary(summary),
-    )
 
 
 def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scratch: bytes | None) -> Listed:

@@ -48,7 +48,7 @@ export function DecideTogether({
     <>
       <section
         aria-label="Ticked approvals"
-        className="fixed bottom-6 left-1/2 z-20 flex -translate-x-1/2 animate-appear items-center gap-2 rounded-panel border border-line-strong bg-surface py-2 pr-2 pl-4 whitespace-nowrap shadow-float max-md:inset-x-4 max-md:bottom-18 max-md:translate-x-0 max-md:pl-3"
+        className="fixed bottom-6 left-6 z-20 flex animate-appear items-center gap-2 rounded-panel border border-line-strong bg-surface py-2 pr-2 pl-4 whitespace-nowrap shadow-float max-md:inset-x-4 max-md:bottom-18 max-md:pl-3"
       >
         <b>{count} ticked</b>
         <span className="flex-1" />

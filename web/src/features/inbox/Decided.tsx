@@ -38,7 +38,7 @@ export function Decided() {
                 {each.answer || <span className="text-text-2">in its log</span>}
               </td>
               <td className={CELL} data-label="Run">
-                <Link to={`/runs/${each.run}`} className="link" title={each.run}>
+                <Link to={`/${each.interaction ? "runs" : "bulk"}/${each.run}`} className="link" title={each.run}>
                   {shortId(each.run)}
                 </Link>
               </td>

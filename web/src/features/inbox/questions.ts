@@ -1,7 +1,6 @@
-import { useQuery } from "@tanstack/react-query";
-import { useMemo, useRef } from "react";
-import { answer, api, type View } from "@/api/client";
-import { keys, useInbox } from "@/api/queries";
+import { useMemo, useRef, useState } from "react";
+import type { View } from "@/api/client";
+import { useHeldRuns, useInbox } from "@/api/queries";
 
 /** A question, or a run that is held until a person decides. `id` is empty for a held run. */
 export interface Item {
@@ -25,15 +24,17 @@ export function isApproval(schema: unknown): boolean {
 /** Everything that waits for a person, the longest first. What is new comes to the end; what is gone stays, marked. */
 export function useItems() {
   const inbox = useInbox();
-  const held = useHeld();
+  const held = useHeldRuns();
   const before = useRef<Item[]>([]);
   const dropped = useRef(new Set<string>());
+  const [drops, setDrops] = useState(0);
   const open = useMemo(() => {
     if (!inbox.data || !held.data) return null;
     return [...inbox.data.questions.map(questionItem), ...held.data.runs.map(heldItem)].sort((one, other) =>
       (one.since ?? "").localeCompare(other.since ?? ""),
     );
   }, [inbox.data, held.data]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was dropped counts too
   const items = useMemo(() => {
     if (!open) return null;
     const now = new Map(open.map((item) => [keyOf(item), item]));
@@ -43,7 +44,7 @@ export function useItems() {
       .filter((item) => !item.isGone || !dropped.current.has(keyOf(item)));
     before.current = [...kept, ...open.filter((item) => !known.has(keyOf(item)) && !dropped.current.has(keyOf(item)))];
     return before.current;
-  }, [open]);
+  }, [open, drops]);
   return {
     items,
     open: open?.length ?? 0,
@@ -57,18 +58,11 @@ export function useItems() {
     drop: (decided: Item[]) => {
       for (const item of decided) dropped.current.add(keyOf(item));
       before.current = before.current.filter((item) => !dropped.current.has(keyOf(item)));
+      setDrops((count) => count + 1);
       void inbox.refetch();
       void held.refetch();
     },
   };
-}
-
-function useHeld() {
-  return useQuery({
-    queryKey: [...keys.inbox, "held"],
-    queryFn: ({ signal }) =>
-      answer(api.GET("/api/v1/runs", { params: { query: { status: ["failed"], held: true, limit: 200 } }, signal })),
-  });
 }
 
 const questionItem = (question: View<"InboxItemView">): Item => ({

@@ -99,7 +99,6 @@ function Media({ preview, name }: { preview: Extract<Preview, { kind: "image" | 
 function Table({ preview, name }: { preview: Extract<Preview, { kind: "table" }>; name: string }) {
   const { columns, rows, all } = preview;
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
     <div className="max-h-120 max-w-full overflow-auto rounded-control border border-line" tabIndex={0}>
       <table className="text-code" aria-label={name}>
         <thead>
@@ -170,7 +169,6 @@ function StoredValue({ blob, run, name }: { blob: Stored; run: string; name: str
       </p>
       {error ? <p className="text-fail">{error.message}</p> : null}
       {data && "head" in data ? (
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
         <pre
           tabIndex={0}
           className="max-h-80 w-full overflow-auto rounded-control bg-code px-3 py-2 break-all whitespace-pre-wrap"
@@ -191,5 +189,5 @@ function mediaHead(head: string): string {
 
 /** What a value is, beside it. */
 export function TypeNote({ value }: { value: unknown }) {
-  return <span className="text-meta whitespace-nowrap text-text-3">{typeOf(value)}</span>;
+  return <span className="text-meta font-normal whitespace-nowrap text-text-3">{typeOf(value)}</span>;
 }

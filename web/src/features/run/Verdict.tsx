@@ -1,7 +1,7 @@
-import { ArrowRight, History } from "lucide-react";
+import { ArrowRight, CornerUpLeft, History } from "lucide-react";
 import { type ReactNode, useMemo } from "react";
 import { Link } from "react-router";
-import { useWorkers } from "@/api/queries";
+import { useMay, useWorkers } from "@/api/queries";
 import { count, counted, duration, preciseClock } from "@/model/durations";
 import { cutName, plainName, shortId } from "@/model/names";
 import type { RunLog } from "@/model/run-log";
@@ -14,6 +14,7 @@ import { Moment } from "@/ui/Moment";
 import { useNow } from "@/ui/now";
 import { STATUSES, StatusBadge, statusOf } from "@/ui/StatusBadge";
 import { useSettings } from "@/ui/settings";
+import { useActions } from "../actions/store";
 import { Advice } from "./Advice";
 import { addressOf, useRun } from "./context";
 
@@ -276,7 +277,8 @@ function WaitSince({ wait, now }: { wait: OpenWait; now: number }) {
 /** How far the nodes at work are, and for how long. */
 function Progress({ shown }: { shown: Snapshot }): ReactNode {
   const { detail, place } = useRun();
-  const now = useNow();
+  const seconds = useNow();
+  const now = place.at === null ? seconds : shown.updated;
   const first = shown.working[0];
   const progress = place.at === null ? detail.progress.find((each) => each.node === first?.node) : undefined;
   const holder = place.at === null ? detail.holder : null;
@@ -375,9 +377,16 @@ function WaitFact({ shown, isOver }: { shown: Snapshot; isOver: boolean }): Reac
 
 function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
   const { detail, place, log } = useRun();
-  const holdings = log.timeline.holdings.filter((each) => each.worker && (place.at === null || each.seq <= place.at));
-  const last = holdings.at(-1)?.worker;
+  const { holdings } = log.timelineAt(place.at);
+  const last = holdings.findLast((each) => each.worker)?.worker;
+  const then = place.at === null ? undefined : holdings.at(-1)?.worker;
   const holder = place.at === null ? detail.holder : null;
+  if (then)
+    return (
+      <>
+        Worker <code title={then}>{shortId(then)}</code>
+      </>
+    );
   if (holder && !isOver)
     return (
       <>
@@ -399,12 +408,9 @@ function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
 /** Workers and failed attempts that the run lost, as the log tells them. */
 function Losses(): ReactNode {
   const { log, place, isComplete } = useRun();
-  const { marks, attempts } = log.timeline;
-  const isSeen = (seq: number) => place.at === null || seq <= place.at;
-  const workers = marks.filter((mark) => mark.kind === "takeover" && isSeen(mark.seq)).length;
-  const failures = attempts.filter(
-    (each) => (each.outcome === "failed" || each.outcome === "retrying") && isSeen(each.last),
-  ).length;
+  const { marks, attempts } = log.timelineAt(place.at);
+  const workers = marks.filter((mark) => mark.kind === "takeover").length;
+  const failures = attempts.filter((each) => each.outcome === "failed" || each.outcome === "retrying").length;
   const parts = [workers ? counted(workers, "worker") : "", failures ? counted(failures, "failure") : ""].filter(
     Boolean,
   );
@@ -413,7 +419,8 @@ function Losses(): ReactNode {
 
 /** In the past, nothing can be done except to return. */
 function Past() {
-  const { place, log, go } = useRun();
+  const { run, place, log, go } = useRun();
+  const mayJump = useMay("runs:jump");
   const zone = useSettings((settings) => settings.zone);
   const time = log.event(place.at ?? 0)?.time;
   return (
@@ -431,6 +438,11 @@ function Past() {
         <Button look="primary" onClick={() => go({ at: null })}>
           <ArrowRight size={16} aria-hidden /> Show now
         </Button>
+        {mayJump && place.at ? (
+          <Button onClick={() => useActions.getState().ask({ kind: "jump", run, to: place.at ?? 0 })}>
+            <CornerUpLeft size={16} aria-hidden /> Go back to here…
+          </Button>
+        ) : null}
       </div>
     </>
   );

@@ -49,7 +49,7 @@ export default function SweeperPage() {
         worker. Each worker does this by itself every five minutes.
       </p>
       <div className="mt-4 flex flex-wrap items-start gap-4 rounded-panel border border-line bg-surface p-4">
-        <div className="w-56">
+        <div className="w-80 max-md:w-full">
           <Field label="Stalled after" note="minutes without an owner" error={error}>
             {(attributes) => (
               <input

@@ -50,7 +50,7 @@ export default function TokensPage() {
             <Skeleton />
           )
         ) : found.data.tokens.length ? (
-          <Table label="Tokens" columns={["Name", "Role", "Created", "Last used", "Expires", ""]}>
+          <Table label="Tokens" columns={["Name", "Role", "Created", "Last used", "Expires", "Revoke"]}>
             {found.data.tokens.map((token) => (
               <Row key={token.id} token={token} />
             ))}
@@ -206,7 +206,7 @@ function Create({ onClose }: { onClose: () => void }) {
             />
           )}
         </Field>
-        <div className="flex flex-col gap-1">
+        <div className="flex flex-col items-start gap-1">
           <span>Role</span>
           <Segments
             label="Role"
@@ -220,7 +220,7 @@ function Create({ onClose }: { onClose: () => void }) {
           />
           <p className="text-meta text-text-2">{MEANING[role]}</p>
         </div>
-        <div className="flex flex-col gap-1">
+        <div className="flex flex-col items-start gap-1">
           <span>Expires after</span>
           <Segments label="Expires after" value={days} onChange={setDays} choices={[...DAYS]} />
         </div>

@@ -257,8 +257,8 @@ const Row = memo(function Row({
 }) {
   const columns =
     branch === null
-      ? "md:grid-cols-[56px_96px_176px_minmax(0,1fr)]"
-      : "md:grid-cols-[56px_96px_72px_176px_minmax(0,1fr)]";
+      ? "md:grid-cols-[44px_96px_176px_minmax(0,1fr)]"
+      : "md:grid-cols-[44px_96px_72px_176px_minmax(0,1fr)]";
   return (
     <button
       type="button"

@@ -196,7 +196,6 @@ function List({
       ref={box}
       role="log"
       aria-label="Log lines"
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls
       tabIndex={0}
       onWheel={(event) => {
         if (event.deltaY < 0) setFollowing(false); // somebody reads further up

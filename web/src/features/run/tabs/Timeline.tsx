@@ -2,7 +2,7 @@ import { Clock, Maximize2, Minus, Plus } from "lucide-react";
 import { useCallback, useMemo, useRef, useState } from "react";
 import { axisOf, idleGaps } from "@/model/axis";
 import { duration } from "@/model/durations";
-import { beginOf, MANY, type Row } from "@/model/rows";
+import type { Row } from "@/model/rows";
 import { Button } from "@/ui/Button";
 import { Menu, MenuItem } from "@/ui/Menu";
 import { useNow } from "@/ui/now";
@@ -14,11 +14,11 @@ import "../timeline/bars.css";
 import { useRun } from "../context";
 import { Backdrop, HEAD, Head } from "../timeline/Head";
 import { Legend } from "../timeline/Legend";
-import { RowLine } from "../timeline/RowLine";
+import { Rows } from "../timeline/Rows";
 import { SelectedAttempt, SelectedWait } from "../timeline/Selected";
 import { Strip } from "../timeline/Strip";
 import { useRows } from "../timeline/use-rows";
-import { useVisible, useWidth } from "../timeline/use-visible";
+import { useWidth } from "../timeline/use-visible";
 
 const NAME = 300;
 const TOOK = 104;
@@ -43,10 +43,9 @@ function Chart() {
   const { detail, log, version, place, go, branch, run, isComplete } = useRun();
   const { zone, density } = useSettings();
   const seconds = useNow();
-  const timeline = log.timeline;
+  const timeline = log.timelineAt(place.at);
   const isLive = !timeline.state.is_over && place.at === null;
-  const until = place.at === null ? null : (log.event(place.at)?.time ?? 0) / 1000;
-  const now = until ?? (isLive ? Math.max(seconds, timeline.last) : timeline.last);
+  const now = isLive ? Math.max(seconds, timeline.last) : timeline.last;
 
   const [toggled, setToggled] = useState<ReadonlySet<string>>(new Set());
   const [isCollapsed, setCollapsed] = useState(true);
@@ -58,8 +57,7 @@ function Chart() {
     },
     [toggled],
   );
-  const { shown } = useRows(isOpen);
-  const rows = useMemo(() => (until === null ? shown : shown.filter((row) => begins(row) <= until)), [shown, until]);
+  const rows = useRows(timeline, isOpen);
 
   const box = useRef<HTMLDivElement>(null);
   const outer = useWidth(box);
@@ -75,25 +73,18 @@ function Chart() {
   const to = Math.min(end, place.to ?? end);
   const isStalled = detail.status === "running" && !detail.holder?.live;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the spans change in place, with the version of the log
-  const spans = useMemo(() => {
-    const all = timeline.spansUntil(isLive ? end : now, isStalled);
-    return until === null
-      ? all
-      : all.filter((span) => span.from < until).map((span) => ({ ...span, to: Math.min(span.to, until) }));
-  }, [timeline, version, isLive, end, isLive ? 0 : now, isStalled, until]);
+  const spans = useMemo(
+    () => (isLive ? timeline.spansUntil(end, isStalled) : [...timeline.spans]),
+    [timeline, version, isLive, end, isStalled],
+  );
   const axis = useMemo(() => {
     const gaps = isCollapsed ? idleGaps(spans, from, to, isNarrow ? 6 : undefined) : [];
     return axisOf(from, to, width, gaps, isNarrow ? 22 : undefined);
   }, [spans, from, to, width, isCollapsed, isNarrow]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the marks change in place, with the version of the log
-  const marks = useMemo(
-    () => (hasMarks ? timeline.marks.filter((mark) => until === null || mark.time <= until) : []),
-    [timeline, version, hasMarks, until],
-  );
+  const marks = hasMarks ? timeline.marks : [];
   // biome-ignore lint/correctness/useExhaustiveDependencies: the branches change in place, with the version of the log
   const intervals = useMemo(() => log.lineage(branch, place.at), [log, version, branch, place.at]);
 
-  const [first, last] = useVisible(box, rows.length, height, HEAD);
   const current = rows.findIndex((row) => row.id === place.node);
   const select = useCallback(
     (row: Row, bar: { attempt?: number; first: number } | null) =>
@@ -265,35 +256,25 @@ function Chart() {
                 {rows.length ? null : (
                   <p className="relative p-4 text-text-2">{isComplete ? "No node has begun yet." : ""}</p>
                 )}
-                <div
-                  role="tree"
-                  tabIndex={0}
-                  aria-label="Nodes over time"
-                  aria-activedescendant={current >= first && current < last ? `row-${current}` : undefined}
+                <Rows
+                  box={box}
+                  rows={rows}
+                  axis={axis}
+                  now={now}
+                  last={timeline.last}
+                  isLive={isLive}
+                  intervals={intervals}
+                  filter={filter}
+                  node={place.node}
+                  event={place.event}
+                  isOpen={isOpen}
+                  height={height}
+                  isNarrow={isNarrow}
+                  nameWidth={nameWidth}
+                  toggle={toggle}
+                  select={select}
                   onKeyDown={onKeyDown}
-                  className="absolute inset-0 -outline-offset-2"
-                >
-                  {rows.slice(first, last).map((row, at) => (
-                    <RowLine
-                      key={row.id}
-                      id={`row-${first + at}`}
-                      row={row}
-                      axis={axis}
-                      now={isLive && isOpenEnded(row) ? now : until !== null ? until : timeline.last}
-                      intervals={intervals}
-                      filter={filter}
-                      selected={row.id === place.node ? (place.event ?? 0) : 0}
-                      isCurrent={row.id === place.node}
-                      isOpen={isOpen(row)}
-                      top={(first + at) * height}
-                      height={height}
-                      isNarrow={isNarrow}
-                      nameWidth={nameWidth}
-                      toggle={toggle}
-                      select={select}
-                    />
-                  ))}
-                </div>
+                />
               </div>
             </>
           ) : (
@@ -317,21 +298,6 @@ const WINDOWS: [string, number][] = [
 /** The next of the lengths that the axis of a live run has: each is a sixth longer. */
 function stepped(ms: number): number {
   return 1000 * (7 / 6) ** Math.ceil(Math.log(Math.max(ms, 1000) / 1000) / Math.log(7 / 6));
-}
-
-const begins = (row: Row): number => {
-  const bar = row.attempts[0] ?? row.waits[0];
-  return bar ? beginOf(bar) : row.rows[0] ? begins(row.rows[0]) : 0;
-};
-
-/** Whether something of the row has no end yet. */
-function isOpenEnded(row: Row): boolean {
-  if (row.rows.length > MANY * 100) return true;
-  return (
-    row.attempts.some((each) => each.ended === null) ||
-    row.waits.some((each) => each.to === null) ||
-    row.rows.some(isOpenEnded)
-  );
 }
 
 function Selected({ rows, now }: { rows: readonly Row[]; now: number }) {

@@ -10,7 +10,7 @@ import { oneLine } from "@/model/values";
 import { EmptyState } from "@/ui/EmptyState";
 import { INPUT } from "@/ui/Field";
 import { Moment } from "@/ui/Moment";
-import { useRowHeight } from "@/ui/media";
+import { useIsWide, useRowHeight } from "@/ui/media";
 import { Panel } from "@/ui/Panel";
 import { Segments } from "@/ui/Tabs";
 import { useRun } from "../context";
@@ -57,6 +57,7 @@ function Chooser({
     const wanted = text.trim().toLowerCase();
     return [RUN, ...nodes.keys()].filter((name) => !wanted || name.toLowerCase().includes(wanted));
   }, [nodes, text]);
+  const isWide = useIsWide(700);
   const box = useRef<HTMLDivElement>(null);
   const height = useRowHeight();
   const rows = useVirtualizer({
@@ -71,6 +72,17 @@ function Chooser({
     if (isFirst.current && at > 0) rows.scrollToIndex(at, { align: "center" });
     isFirst.current = false;
   }, [at, rows]);
+  if (!isWide)
+    return (
+      <select aria-label="Node" className={INPUT} value={chosen} onChange={(event) => choose(event.target.value)}>
+        <option value={RUN}>The run itself</option>
+        {[...nodes.keys()].map((name) => (
+          <option key={name} value={name}>
+            {plainName(name)}
+          </option>
+        ))}
+      </select>
+    );
   return (
     <Panel className="md:sticky md:top-16">
       <div className="border-b border-line p-2">
@@ -83,7 +95,7 @@ function Chooser({
           onChange={(event) => setText(event.target.value)}
         />
       </div>
-      <div ref={box} className="max-h-[min(70vh,640px)] overflow-y-auto max-md:max-h-60">
+      <div ref={box} className="max-h-[min(70vh,640px)] overflow-y-auto">
         <ul aria-label="Nodes" className="relative" style={{ height: rows.getTotalSize() }}>
           {rows.getVirtualItems().map((row) => {
             const name = names[row.index] ?? RUN;

@@ -1,25 +1,25 @@
 import { useEffect, useMemo, useReducer } from "react";
 import { type Row, rowsOf, shownRows } from "@/model/rows";
+import type { TimelineBuilder } from "@/model/timeline";
 import { useRun } from "../context";
 import { loadedLog } from "../run-log";
 
-/** The rows of the run, with the rows of the children that are open. `isOpen` says which groups are. */
-export function useRows(isOpen: (row: Row) => boolean): { rows: Row[]; shown: Row[] } {
-  const { log, version, place } = useRun();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the log changes in place, with its version
-  const rows = useMemo(() => rowsOf(log.timeline, place.branch), [log, version, place.branch]);
+/** The rows that are seen, with those of the child runs that are open. `isOpen` says which groups are. */
+export function useRows(timeline: TimelineBuilder, isOpen: (row: Row) => boolean): Row[] {
+  const { version, place } = useRun();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the timeline changes in place, with the version of the log
+  const rows = useMemo(() => rowsOf(timeline, place.branch), [timeline, version, place.branch]);
   const open = shownRows(rows, isOpen).flatMap((row) =>
     row.kind === "child" && row.child && isOpen(row) ? [row.child.id] : [],
   );
   const names = open.join("\n");
   const changed = useChildLogs(names);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the logs of children change in place
-  const shown = useMemo(() => {
+  return useMemo(() => {
     const grown = new Map<string, Row[]>();
     for (const child of names ? names.split("\n") : []) grown.set(child, rowsOf(loadedLog(child).log.timeline));
     return shownRows(grown.size ? withChildren(rows, grown) : rows, (row) => isOpen(row));
   }, [rows, names, changed, isOpen]);
-  return { rows, shown };
 }
 
 /** Child rows with the rows of their own runs below them. */
