@@ -23,7 +23,6 @@ export const router = createBrowserRouter(
         page("runs/:run/:tab?", () => import("./features/run/RunPage")),
         page("start/:workflow?", () => import("./features/workflows/StartPage")),
         page("inbox", () => import("./features/inbox/InboxPage")),
-        page("bulk/:run", () => import("./features/bulk/BulkPage")),
         page("workflows", () => import("./features/workflows/WorkflowsPage")),
         page("workflows/:workflow", () => import("./features/workflows/WorkflowPage")),
         page("workers", () => import("./features/workers/WorkersPage")),
