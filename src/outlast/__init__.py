@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RunDiverged,
         RunGone,
         RunHeld,
+        ServerError,
         StillRunning,
         StoreError,
         Unawaited,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     )
     from outlast.http import asgi
     from outlast.lifecycle.status import RunStatus
+    from outlast.remote import connect
     from outlast.values.secrets import Secret, register_secret_source
 
 __version__ = "0.1.0"
@@ -97,6 +99,7 @@ _MODULES = {
     "RunStatus": "outlast.lifecycle.status",
     "RunSummary": "outlast.client",
     "Secret": "outlast.values.secrets",
+    "ServerError": "outlast.errors",
     "StillRunning": "outlast.errors",
     "StoreError": "outlast.errors",
     "Unawaited": "outlast.errors",
@@ -105,6 +108,7 @@ _MODULES = {
     "asgi": "outlast.http",
     "ask": "outlast.functions.verbs",
     "checkpoint": "outlast.execution.node_context",
+    "connect": "outlast.remote",
     "context": "outlast.execution.node_context",
     "continue_as_new": "outlast.functions.verbs",
     "feedback": "outlast.execution.node_context",
@@ -147,7 +151,6 @@ _RENAMED = {
     "Summary": "RunSummary",
     "Won": "RaceResult",
     "attempt": "context().attempt",
-    "connect": "open_blocking",
     "continue_as": "continue_as_new",
     "register_source": "register_secret_source",
     "token": "idempotency_key",
@@ -186,6 +189,7 @@ __all__ = [
     "RunStatus",
     "RunSummary",
     "Secret",
+    "ServerError",
     "StillRunning",
     "StoreError",
     "Unawaited",
@@ -194,6 +198,7 @@ __all__ = [
     "asgi",
     "ask",
     "checkpoint",
+    "connect",
     "context",
     "continue_as_new",
     "feedback",

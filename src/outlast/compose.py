@@ -44,6 +44,7 @@ __all__ = [
     "open_desk",
     "open_settled",
     "open_store",
+    "opening",
     "read_key",
     "run",
     "sweeping",
@@ -135,12 +136,8 @@ async def open_desk(
 class Opening:
     """An engine that is not open yet: `async with` opens an `Engine`, `with` a `BlockingEngine`."""
 
-    def __init__(
-        self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
-    ) -> None:
-        self._open: Callable[[], AbstractAsyncContextManager[Engine]] = partial(
-            _open, settings, signing_key=signing_key, worker=worker, take_over_others=take_over_others
-        )
+    def __init__(self, open: Callable[[], AbstractAsyncContextManager[Engine]]) -> None:
+        self._open = open
         self._entered: AbstractAsyncContextManager[Engine] | None = None
         self._blocking: BlockingEngine | None = None
         self._outer: Starter | None = None
@@ -216,7 +213,14 @@ def open(
         "grace": seconds_or_none(grace, "grace"),
         "dask": dask,
     }
-    return Opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
+    return opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
+
+
+def opening(
+    settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
+) -> Opening:
+    """An engine over the store of the settings."""
+    return Opening(partial(_open, settings, signing_key=signing_key, worker=worker, take_over_others=take_over_others))
 
 
 def open_blocking(store: str | Path | None = None, *, worker: bool = True, signing_key: bytes = b"") -> BlockingEngine:

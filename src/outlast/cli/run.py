@@ -49,7 +49,10 @@ def run(
         str | None, typer.Option("--id", help="Run id. Starting the same id again returns the existing run.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="Idempotency key: like --id, but unique within the workflow.")
+        str | None,
+        typer.Option(
+            "--key", help="Idempotency key: like --id, but any text. Starting it again returns the existing run."
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the run.")] = "",
     tag: Annotated[
@@ -94,9 +97,9 @@ async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called,
 
 def working(settings: Settings) -> Any:
     """An engine that executes only the runs that are started or resumed here."""
-    from outlast.compose import Opening
+    from outlast.compose import opening
 
-    return Opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
+    return opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
 
 
 async def wait_for_end(

@@ -15,7 +15,7 @@ from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, 
 from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.options import AppOption, Form, FormOption
 from outlast.cli.signals import StopSignals
-from outlast.compose import Opening, open_desk, sweeping
+from outlast.compose import open_desk, opening, sweeping
 from outlast.errors import InvalidInput, StoreError
 from outlast.services.sweeper import INTERVAL_S, STALE_AFTER_S, Report
 from outlast.settings import Settings
@@ -63,7 +63,7 @@ async def _work(settings: Settings) -> int:
     log_info()
     streams.drop_output()  # a node must not fail because its output is not read
     with StopSignals() as signals:
-        async with Opening(settings) as engine:
+        async with opening(settings) as engine:
             names = registry.names()
             known = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
             log.info("worker %s executes %s", engine.diagnostics.worker_id, known)

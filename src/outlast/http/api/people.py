@@ -38,7 +38,7 @@ async def list_questions(call: Call) -> s.InboxView:
 async def answer_question(call: Call) -> s.AnswerView:
     """Answer an open question of a run; the answer must fit its schema."""
     body: r.AnswerBody = call.body
-    return await answered(call, await run_of(call), value_of(body.value, "value"), body.interaction)
+    return await answered(call, await run_of(call), body.value, body.interaction)
 
 
 @operation("POST", "/runs/{run}/approve", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
@@ -54,13 +54,16 @@ async def reject_run(call: Call) -> s.AnswerView:
 
 
 async def decided(call: Call, *, is_approved: bool) -> s.AnswerView:
-    return await answered(call, await run_of(call), is_approved, call.body.interaction)
+    return await answered(
+        call, await run_of(call), msgspec.Raw(b"true" if is_approved else b"false"), call.body.interaction
+    )
 
 
-async def answered(call: Call, run: RunId, value: Any, interaction: str) -> s.AnswerView:
+async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> s.AnswerView:
+    value = value_of(raw, "value")
     asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
     try:
         asking = await call.engine.answer(asking, value, interaction=wait.id, by=call.by)
     except UnicodeError as error:
         raise InvalidInput(f"value: {error}") from None
-    return s.AnswerView(run=asking, interaction=wait.id, answer=msgspec.Raw(msgspec.json.encode(value)))
+    return s.AnswerView(run=asking, interaction=wait.id, answer=raw)

@@ -126,8 +126,8 @@ async def list_runs(call: Call) -> s.RunListView:
         created_until=given(query.until),
     )
     after = after_of(wanted, query.cursor)
-    page = await call.engine.list_runs(msgspec.structs.replace(wanted, after=after, limit=query.limit))
-    return await s.list_view(call.state.store, page, cursor_of(wanted, page.next))
+    page = await s.run_list(call.engine, msgspec.structs.replace(wanted, after=after, limit=query.limit))
+    return msgspec.structs.replace(page, next=cursor_of(wanted, page.next or "") or None)
 
 
 @operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=s.RunDetailView, refuses=(404,))
@@ -223,10 +223,12 @@ async def compare_runs(call: Call) -> s.ComparisonView:
     return s.comparison_view(found)
 
 
-@operation("GET", "/runs/{run}/verify", "runs:read", tag="runs", answers=s.VerificationView, refuses=(404,))
+@operation(
+    "GET", "/runs/{run}/verify", "runs:read", tag="runs", query=r.Verify, answers=s.VerificationView, refuses=(404,)
+)
 async def verify_run(call: Call) -> s.VerificationView:
     """Verify the log of a run against its invariants and digests."""
-    return s.verification_view(await call.engine.verify(await run_of(call)))
+    return s.verification_view(await call.engine.verify(await run_of(call), blobs=call.query.blobs))
 
 
 # --- outputs
