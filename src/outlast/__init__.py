@@ -5,229 +5,108 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from outlast import events as events
-    from outlast.client import BlockingEngine, BlockingRunHandle, Engine, RunFilter, RunHandle, RunSummary
-    from outlast.client.results import Question
-    from outlast.compose import open, open_blocking, run
-    from outlast.definition.retry import Retry
-    from outlast.errors import (
-        AlreadyAnswered,
-        AlreadyExists,
-        Damaged,
-        InvalidInput,
-        NodeFailure,
-        NotAllowed,
-        NotAsked,
-        NotDurable,
-        NotFound,
-        NotImportable,
-        NotStorable,
-        OutlastError,
-        Rejected,
-        RunCancelled,
-        RunDiverged,
-        RunGone,
-        RunHeld,
-        ServerError,
-        StillRunning,
-        StoreError,
-        Unawaited,
-    )
-    from outlast.execution.node_context import (
-        Context,
-        checkpoint,
-        context,
-        feedback,
-        idempotency_key,
-        is_stopping,
-        last_checkpoint,
-        progress,
-    )
-    from outlast.execution.output_path import output_path
-    from outlast.functions.call import Call
-    from outlast.functions.decorators import Node, Workflow, node, workflow
-    from outlast.functions.mapping import map
-    from outlast.functions.verbs import (
-        RaceResult,
-        approve,
-        ask,
-        continue_as_new,
-        first,
-        gather,
-        now,
-        race,
-        random,
-        sleep,
-        step,
-        uuid,
-    )
-    from outlast.http import asgi
-    from outlast.lifecycle.status import RunStatus
-    from outlast.remote import connect
-    from outlast.values.secrets import Secret, register_secret_source
+    from outlast.client import BlockingEngine as BlockingEngine
+    from outlast.client import BlockingRunHandle as BlockingRunHandle
+    from outlast.client import Engine as Engine
+    from outlast.client import RunFilter as RunFilter
+    from outlast.client import RunHandle as RunHandle
+    from outlast.client import RunSummary as RunSummary
+    from outlast.client.results import Question as Question
+    from outlast.compose import open as open
+    from outlast.compose import open_blocking as open_blocking
+    from outlast.compose import run as run
+    from outlast.definition.retry import Retry as Retry
+    from outlast.errors import AlreadyAnswered as AlreadyAnswered
+    from outlast.errors import AlreadyExists as AlreadyExists
+    from outlast.errors import Damaged as Damaged
+    from outlast.errors import InvalidInput as InvalidInput
+    from outlast.errors import NodeFailure as NodeFailure
+    from outlast.errors import NotAllowed as NotAllowed
+    from outlast.errors import NotAsked as NotAsked
+    from outlast.errors import NotDurable as NotDurable
+    from outlast.errors import NotFound as NotFound
+    from outlast.errors import NotImportable as NotImportable
+    from outlast.errors import NotStorable as NotStorable
+    from outlast.errors import OutlastError as OutlastError
+    from outlast.errors import Rejected as Rejected
+    from outlast.errors import RunCancelled as RunCancelled
+    from outlast.errors import RunDiverged as RunDiverged
+    from outlast.errors import RunGone as RunGone
+    from outlast.errors import RunHeld as RunHeld
+    from outlast.errors import ServerError as ServerError
+    from outlast.errors import StillRunning as StillRunning
+    from outlast.errors import StoreError as StoreError
+    from outlast.errors import Unawaited as Unawaited
+    from outlast.execution.node_context import Context as Context
+    from outlast.execution.node_context import checkpoint as checkpoint
+    from outlast.execution.node_context import context as context
+    from outlast.execution.node_context import feedback as feedback
+    from outlast.execution.node_context import idempotency_key as idempotency_key
+    from outlast.execution.node_context import is_stopping as is_stopping
+    from outlast.execution.node_context import last_checkpoint as last_checkpoint
+    from outlast.execution.node_context import progress as progress
+    from outlast.execution.output_path import output_path as output_path
+    from outlast.functions.call import Call as Call
+    from outlast.functions.decorators import Node as Node
+    from outlast.functions.decorators import Workflow as Workflow
+    from outlast.functions.decorators import node as node
+    from outlast.functions.decorators import workflow as workflow
+    from outlast.functions.mapping import map as map
+    from outlast.functions.verbs import RaceResult as RaceResult
+    from outlast.functions.verbs import approve as approve
+    from outlast.functions.verbs import ask as ask
+    from outlast.functions.verbs import continue_as_new as continue_as_new
+    from outlast.functions.verbs import first as first
+    from outlast.functions.verbs import gather as gather
+    from outlast.functions.verbs import now as now
+    from outlast.functions.verbs import race as race
+    from outlast.functions.verbs import random as random
+    from outlast.functions.verbs import sleep as sleep
+    from outlast.functions.verbs import step as step
+    from outlast.functions.verbs import uuid as uuid
+    from outlast.http import asgi as asgi
+    from outlast.lifecycle.status import RunStatus as RunStatus
+    from outlast.remote import connect as connect
+    from outlast.values.secrets import Secret as Secret
+    from outlast.values.secrets import register_secret_source as register_secret_source
 
 __version__ = "0.1.0"
 
 _MODULES = {
-    "AlreadyAnswered": "outlast.errors",
-    "AlreadyExists": "outlast.errors",
-    "BlockingEngine": "outlast.client",
-    "BlockingRunHandle": "outlast.client",
-    "Call": "outlast.functions.call",
-    "Context": "outlast.execution.node_context",
-    "Damaged": "outlast.errors",
-    "Engine": "outlast.client",
-    "InvalidInput": "outlast.errors",
-    "Node": "outlast.functions.decorators",
-    "NodeFailure": "outlast.errors",
-    "NotAllowed": "outlast.errors",
-    "NotAsked": "outlast.errors",
-    "NotDurable": "outlast.errors",
-    "NotFound": "outlast.errors",
-    "NotImportable": "outlast.errors",
-    "NotStorable": "outlast.errors",
-    "OutlastError": "outlast.errors",
-    "Question": "outlast.client.results",
-    "RaceResult": "outlast.functions.verbs",
-    "Rejected": "outlast.errors",
-    "Retry": "outlast.definition.retry",
-    "RunCancelled": "outlast.errors",
-    "RunDiverged": "outlast.errors",
-    "RunFilter": "outlast.client",
-    "RunGone": "outlast.errors",
-    "RunHandle": "outlast.client",
-    "RunHeld": "outlast.errors",
-    "RunStatus": "outlast.lifecycle.status",
-    "RunSummary": "outlast.client",
-    "Secret": "outlast.values.secrets",
-    "ServerError": "outlast.errors",
-    "StillRunning": "outlast.errors",
-    "StoreError": "outlast.errors",
-    "Unawaited": "outlast.errors",
-    "Workflow": "outlast.functions.decorators",
-    "approve": "outlast.functions.verbs",
-    "asgi": "outlast.http",
-    "ask": "outlast.functions.verbs",
-    "checkpoint": "outlast.execution.node_context",
-    "connect": "outlast.remote",
-    "context": "outlast.execution.node_context",
-    "continue_as_new": "outlast.functions.verbs",
-    "feedback": "outlast.execution.node_context",
-    "first": "outlast.functions.verbs",
-    "gather": "outlast.functions.verbs",
-    "idempotency_key": "outlast.execution.node_context",
-    "is_stopping": "outlast.execution.node_context",
-    "last_checkpoint": "outlast.execution.node_context",
-    "map": "outlast.functions.mapping",
-    "node": "outlast.functions.decorators",
-    "now": "outlast.functions.verbs",
-    "open": "outlast.compose",
-    "open_blocking": "outlast.compose",
-    "output_path": "outlast.execution.output_path",
-    "progress": "outlast.execution.node_context",
-    "race": "outlast.functions.verbs",
-    "random": "outlast.functions.verbs",
-    "register_secret_source": "outlast.values.secrets",
-    "run": "outlast.compose",
-    "sleep": "outlast.functions.verbs",
-    "step": "outlast.functions.verbs",
-    "uuid": "outlast.functions.verbs",
-    "workflow": "outlast.functions.decorators",
+    name: module
+    for module, names in {
+        "outlast.client": "BlockingEngine BlockingRunHandle Engine RunFilter RunHandle RunSummary",
+        "outlast.client.results": "Question",
+        "outlast.compose": "open open_blocking run",
+        "outlast.definition.retry": "Retry",
+        "outlast.errors": (
+            "AlreadyAnswered AlreadyExists Damaged InvalidInput NodeFailure NotAllowed NotAsked NotDurable NotFound "
+            "NotImportable NotStorable OutlastError Rejected RunCancelled RunDiverged RunGone RunHeld ServerError "
+            "StillRunning StoreError Unawaited"
+        ),
+        "outlast.execution.node_context": (
+            "Context checkpoint context feedback idempotency_key is_stopping last_checkpoint progress"
+        ),
+        "outlast.execution.output_path": "output_path",
+        "outlast.functions.call": "Call",
+        "outlast.functions.decorators": "Node Workflow node workflow",
+        "outlast.functions.mapping": "map",
+        "outlast.functions.verbs": (
+            "RaceResult approve ask continue_as_new first gather now race random sleep step uuid"
+        ),
+        "outlast.http": "asgi",
+        "outlast.lifecycle.status": "RunStatus",
+        "outlast.remote": "connect",
+        "outlast.values.secrets": "Secret register_secret_source",
+    }.items()
+    for name in names.split()
 }
 """The module of each public name, which is imported when the name is first used."""
 
-_RENAMED = {
-    "BadInput": "InvalidInput",
-    "Blocking": "BlockingEngine",
-    "BlockingHandle": "BlockingRunHandle",
-    "Cancelled": "RunCancelled",
-    "Client": "Engine",
-    "Diverged": "RunDiverged",
-    "Gone": "RunGone",
-    "Handle": "RunHandle",
-    "Held": "RunHeld",
-    "Query": "RunFilter",
-    "Refused": "NotAllowed",
-    "Status": "RunStatus",
-    "Summary": "RunSummary",
-    "Won": "RaceResult",
-    "attempt": "context().attempt",
-    "continue_as": "continue_as_new",
-    "register_source": "register_secret_source",
-    "token": "idempotency_key",
-}
-"""Former public names, with their replacements."""
-
-__all__ = [
-    "AlreadyAnswered",
-    "AlreadyExists",
-    "BlockingEngine",
-    "BlockingRunHandle",
-    "Call",
-    "Context",
-    "Damaged",
-    "Engine",
-    "InvalidInput",
-    "Node",
-    "NodeFailure",
-    "NotAllowed",
-    "NotAsked",
-    "NotDurable",
-    "NotFound",
-    "NotImportable",
-    "NotStorable",
-    "OutlastError",
-    "Question",
-    "RaceResult",
-    "Rejected",
-    "Retry",
-    "RunCancelled",
-    "RunDiverged",
-    "RunFilter",
-    "RunGone",
-    "RunHandle",
-    "RunHeld",
-    "RunStatus",
-    "RunSummary",
-    "Secret",
-    "ServerError",
-    "StillRunning",
-    "StoreError",
-    "Unawaited",
-    "Workflow",
-    "approve",
-    "asgi",
-    "ask",
-    "checkpoint",
-    "connect",
-    "context",
-    "continue_as_new",
-    "feedback",
-    "first",
-    "gather",
-    "idempotency_key",
-    "is_stopping",
-    "last_checkpoint",
-    "map",
-    "node",
-    "now",
-    "open",
-    "open_blocking",
-    "output_path",
-    "progress",
-    "race",
-    "random",
-    "register_secret_source",
-    "run",
-    "sleep",
-    "step",
-    "uuid",
-    "workflow",
-]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        raise AttributeError(f"outlast.{name} was renamed: use outlast.{_RENAMED[name]}", name=name, obj=None)
     if name == "events":
         return import_module("outlast.events")
     if name not in _MODULES:

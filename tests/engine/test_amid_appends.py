@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine.outcomes import OutcomeHandling
-from outlast.engine.retry import without_closed
+from outlast.engine.batch import without_closed
+from outlast.engine.driver import RunDriver
 from outlast.functions.dry_replay import dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -489,15 +489,15 @@ async def test_an_error_of_the_engine_after_a_node_failed_leaves_no_run_hanging(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P6: whatever goes wrong with what is in memory, the log is there to begin anew from."""
-    real, falls = OutcomeHandling.failed, []
+    real, falls = RunDriver.failed, []
 
-    def surprised(self: OutcomeHandling, *told: Any) -> None:
+    def surprised(self: RunDriver, *told: Any) -> None:
         if not falls:
             falls.append(self.run)
             raise ZeroDivisionError
         real(self, *told)
 
-    monkeypatch.setattr(OutcomeHandling, "failed", surprised)
+    monkeypatch.setattr(RunDriver, "failed", surprised)
     async with engine_over(MemoryStore()) as engine:
         handle = await engine.start(amid_falling)
         assert await asyncio.wait_for(handle.result(), SOON) > 1

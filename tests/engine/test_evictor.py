@@ -111,7 +111,7 @@ def test_a_run_that_begins_to_work_while_another_is_given_back_is_kept() -> None
             await usher.evict_idle()
 
             async def answer_the_other() -> None:
-                (other,) = (run for run in runs if not worker.drivers[run]._is_writing)
+                (other,) = (run for run in runs if not worker.drivers[run].is_writing)
                 await client.answer(other, "yes")
                 await events["working"].wait()
 

@@ -16,7 +16,7 @@ import pytest
 
 import outlast as ol
 from outlast.execution import attempts
-from outlast.execution.stopping import Stopped
+from outlast.execution.remote import Stopped
 from outlast.history import events as e
 from outlast.lifecycle.state import NodeStatus
 
@@ -479,12 +479,12 @@ async def test_a_node_that_was_about_to_begin_keeps_its_first_attempt(stage: Any
     handle = await engine.start(both)
     await gate.reached.wait()
     driver = engine._worker.drivers[handle.run]
-    driver._is_writing = True  # so that the outcome and the request are written together
+    driver.is_writing = True  # so that the outcome and the request are written together
     await handle.pause()
     gate.open.set()
-    while not driver._outcomes:
+    while not driver.outcomes:
         await asyncio.sleep(0)
-    driver._is_writing = False
+    driver.is_writing = False
     await driver.write()
     await stage.until(engine, handle.run, e.RunPaused)
     assert await gone_on(stage, engine, handle.run) == 1

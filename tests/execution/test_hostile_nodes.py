@@ -20,7 +20,7 @@ import pytest
 
 import outlast as ol
 from outlast.execution import attempts
-from outlast.execution.stopping import Stopped
+from outlast.execution.remote import Stopped
 from outlast.history import events as e
 from support import commands
 

@@ -203,7 +203,7 @@ def test_an_error_is_a_failure_of_its_own_class_with_the_users_frames_only() -> 
     failure = play(lambda pool: answered(pool, "raised", name="shop"))
     assert (failure.kind, failure.message, failure.category) == ("labour:ShopError", "sold out", "transient")
     assert "labour.py" in failure.trace
-    assert "process_call.py" not in failure.trace
+    assert "process_entry.py" not in failure.trace
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import pytest
 from msgspec.structs import replace
 
 import outlast as ol
-from outlast.engine import committing, worker
+from outlast.engine import driver, worker
 from outlast.errors import AlreadyExists, OutlastError
 from outlast.functions.workflow_import import load
 from outlast.history import events as e
@@ -778,7 +778,7 @@ def test_a_workflow_that_is_given_back_whenever_it_waits_ends_the_same_wherever_
 ) -> None:
     """As in a worker that has too many runs to keep those that only wait in memory."""
     monkeypatch.setattr(worker, "MAX_IDLE_RUNS", 0)
-    monkeypatch.setattr(committing, "SOON_US", 0)
+    monkeypatch.setattr(driver, "SOON_US", 0)
     cross(kind, name, tmp_path, deaths if kind == "memory" else some(deaths, kind, name))
 
 

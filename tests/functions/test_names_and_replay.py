@@ -150,7 +150,7 @@ async def test_a_sleep_beside_a_node_is_over_when_the_clock_says_so(
     stage: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The machine was suspended, or its clock was set: the loop's own clock knows nothing of that."""
-    monkeypatch.setattr("outlast.engine.outcomes.MAX_SLEEP_S", 0.01)
+    monkeypatch.setattr("outlast.engine.driver.MAX_SLEEP_S", 0.01)
 
     @ol.node
     async def busy() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine import committing, worker
+from outlast.engine import driver, worker
 from outlast.history import events as e
 from support.workflow_tools import Gated, crashed_at, echo, names, plain_echo, run_of, soon
 
@@ -168,7 +168,7 @@ async def test_a_cancellation_that_comes_while_a_run_continues_is_passed_on_to_i
     gated = Gated()
     _, link = chain(gated.node)
     engine = await stage.engine()
-    terminal_event = committing.terminal_event
+    terminal_event = driver.terminal_event
 
     async def cancelled_meanwhile(code: Any, *rest: Any) -> Any:
         ending = await terminal_event(code, *rest)
@@ -176,7 +176,7 @@ async def test_a_cancellation_that_comes_while_a_run_continues_is_passed_on_to_i
             await engine.cancel(code.run)
         return ending
 
-    monkeypatch.setattr(committing, "terminal_event", cancelled_meanwhile)
+    monkeypatch.setattr(driver, "terminal_event", cancelled_meanwhile)
     handle = await engine.start(link.options(id="first"))
     with pytest.raises(ol.RunCancelled):
         await soon(handle.result())

@@ -11,9 +11,8 @@ from msgspec import Raw
 
 from outlast.history import events as e
 from outlast.history.record import Entry
-from outlast.lifecycle.comparison import Row, compare, counted, ending_of, length_of, shared_upto
+from outlast.lifecycle.comparison import ABOUT, VOLATILE, Row, compare, counted, ending_of, length_of, shared_upto
 from outlast.lifecycle.difference import Change, changes_between
-from outlast.lifecycle.matching import ABOUT, VOLATILE
 
 
 def log(*events: e.AnyEvent, first: int = 1, branch: int = 0) -> list[Entry]:

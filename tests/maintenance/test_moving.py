@@ -19,10 +19,9 @@ from outlast.compose import open_both, open_store
 from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, StoreError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
-from outlast.ledger.log_transfer import copy_log
 from outlast.ledger.verification import verify
 from outlast.lifecycle.status import RunStatus
-from outlast.maintenance.transfer import Moved, copy_runs
+from outlast.maintenance.transfer import Moved, copy_log, copy_runs
 from outlast.settings import read_settings
 from outlast.store import RunFilter
 from outlast.testing.faults import Died, Fault, faulty

@@ -10,11 +10,10 @@ from msgspec import Raw
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry, entries
 from outlast.lifecycle.branching import branches_in
-from outlast.lifecycle.comparison import compare, counted, length_of, shared_upto
+from outlast.lifecycle.comparison import compare, counted, is_unremarkable, length_of, shared_upto
 from outlast.lifecycle.difference import changes_between
 from outlast.lifecycle.explanation import explain
 from outlast.lifecycle.fold import fold
-from outlast.lifecycle.matching import is_unremarkable
 from outlast.lifecycle.state import State
 from outlast.lifecycle.timeline import MAX_ENTRIES, TimelineBuilder
 from support.histories import History, histories, values

@@ -14,10 +14,10 @@ from outlast.address import bucket_at
 from outlast.history.ids import RunId
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.bucket import Bucket, Taken
-from outlast.stores.objects.clock import Clock, nearest
 from outlast.stores.objects.keys import Mark, due_at, due_of, in_status_folder, mark, number, plain
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.objects.remote import RemoteBucket
+from outlast.stores.objects.shared import Clock, nearest
 from support.servers import s3
 
 

@@ -35,7 +35,8 @@ class ServerThread:
         return f"http://127.0.0.1:{self.port}"
 
     def begin(self) -> None:
-        self._is_up, self._error = threading.Event(), None
+        self._is_up = threading.Event()
+        self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run)
         self._thread.start()
         assert self._is_up.wait(PATIENCE_S), "the server does not start"

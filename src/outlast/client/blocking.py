@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from outlast.client.diagnostics import Diagnostics
-from outlast.client.facade import Engine, moved
+from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle, page_of
 from outlast.client.loop_thread import LoopThread, check_may_wait
 from outlast.client.versions import Versions
@@ -111,9 +111,6 @@ class BlockingDiagnostics(_Blocking[Diagnostics]):
 
 class BlockingEngine(_Blocking[Engine]):
     """The verbs of `Engine` as blocking calls."""
-
-    if not TYPE_CHECKING:
-        __getattr__ = moved
 
     def __init__(self, opening: AbstractAsyncContextManager[Engine], thread: LoopThread | None = None) -> None:
         check_may_wait()

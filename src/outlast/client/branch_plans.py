@@ -9,10 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from outlast.errors import InvalidInput
+from outlast.functions.decorators import Workflow
+from outlast.functions.dry_replay import command_at
 from outlast.history import events as e
+from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.lifecycle import branch_plan
 from outlast.lifecycle.branch_plan import BranchPlan
+from outlast.store import Store
 from outlast.values.checked_text import words
 from outlast.values.codec import INLINE_LIMIT, encode
 
@@ -61,6 +65,12 @@ def signed(by: str, reason: str) -> tuple[str, str]:
     return words("by", by), words("reason", reason)
 
 
+def pause_request(by: str, reason: str) -> e.PauseRequested:
+    """A pause, with its texts checked."""
+    by, reason = signed(by, reason)
+    return e.PauseRequested(by=by, reason=reason)
+
+
 def feedback_of(feedback: Any) -> e.Value:
     """A person's feedback to a node, which the log keeps."""
     return e.NULL if feedback is None else given_by_hand(feedback, "feedback")
@@ -83,3 +93,27 @@ def _changed(inputs: dict[str, Any]) -> e.Value:
     """The arguments of a node call that are replaced."""
     raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
     return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")
+
+
+async def check_edit(store: Store, run: RunId, workflow: Workflow[..., Any], new_branch: BranchPlan) -> None:
+    """Raise `InvalidInput` if the edited inputs or the edited output of a branch do not fit their node.
+
+    A replay up to the branch point finds the node. If the code does not replay, the edit is accepted: the owner of the
+    run then holds it and reports the divergence."""
+    for event in new_branch.then:
+        match event:
+            case e.NodeScheduled(node=node, inputs=inputs) if inputs is not e.NULL:
+                if (command := await command_at(store, run, workflow, node, new_branch.cutoff)) is not None:
+                    command.arguments.check_arguments(inputs)
+            case e.NodeCompleted(node=node, output=output):
+                if (command := await command_at(store, run, workflow, node, new_branch.cutoff)) is not None:
+                    _check_output(command.arguments.returns.decode, node, output, command.arguments.shown)
+            case _:
+                pass
+
+
+def _check_output(decode: Any, node: str, output: e.Value, signature: str) -> None:
+    try:
+        decode(output)
+    except InvalidInput as error:
+        raise InvalidInput(f"the output of node {node}: {error}; the signature is {signature}") from error

@@ -14,14 +14,12 @@ from typing import Any
 import msgspec
 
 from outlast.client import branch_plans
-from outlast.client.branch_plans import Plan
-from outlast.client.exclusive import check_exclusive
+from outlast.client.branch_plans import Plan, check_edit
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
-from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine.branch_requests import open_requested_branch
 from outlast.engine.completion import created_of
-from outlast.engine.edits import check_edit
 from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
 from outlast.history import events as e
@@ -51,36 +49,13 @@ class Branching(Verbs):
         super().__init__(claims)
         self._recovery = recovery
 
-    async def jump(
-        self,
-        run: RunId,
-        to: str | int,
-        *,
-        inputs: dict[str, Any] | None = None,
-        output: Any = msgspec.UNSET,
-        by: str = "",
-        reason: str = "",
-        children: Children = "cancel",
-    ) -> RunHandle[Any]:
-        plan = branch_plans.to_place(to, inputs=inputs, output=output, by=by, reason=reason)
-        return await self.open_branch(run, "jump", branch_plans.leaving(plan, children))
-
-    async def rewind(
-        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> RunHandle[Any]:
-        return await self.open_branch(
-            run, "rewind", branch_plans.leaving(branch_plans.back(nodes, by=by, reason=reason), children)
-        )
-
     async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
         await self._claims.must_allow(run, verb)
         new_branch = plan([entry async for entry in self._reader.events(run)])
         await self._check_possible(run, new_branch)
         return await self._recovery.branch(run, await self._reader.state(run), new_branch)
 
-    async def activate(
-        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> RunHandle[Any]:
+    async def activate(self, run: RunId, branch: int, by: str, reason: str, children: Children) -> RunHandle[Any]:
         (by, reason), head = branch_plans.signed(by, reason), await self._reader.head(run)
         if branch == head.branch:
             raise NotAllowed(f"cannot activate branch {branch} of run {run}: it is the current branch already")
@@ -90,11 +65,9 @@ class Branching(Verbs):
         new_branch = BranchPlan(
             cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}"
         )
-        return await self.open_branch(run, "activate", branch_plans.leaving(lambda _: new_branch, children))
+        return await self.open_branch(run, "activate", lambda _: new_branch, children)
 
-    async def fork(
-        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
-    ) -> RunHandle[Any]:
+    async def fork(self, run: RunId, at: str | int | None, id: str | None, title: str, by: str) -> RunHandle[Any]:
         fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()
         title, by = words("title", title), words("by", by)
         log = [entry async for entry in self._reader.events(run)]
@@ -114,8 +87,9 @@ class Branching(Verbs):
 
     # --- how
 
-    async def open_branch(self, run: RunId, verb: Verb, plan: Plan) -> RunHandle[Any]:
+    async def open_branch(self, run: RunId, verb: Verb, plan: Plan, children: Children) -> RunHandle[Any]:
         """Open a branch, or have the owner of the run open it; returns when it is open."""
+        plan = branch_plans.leaving(plan, children)
         created = await created_of(self._store, run)
         workflow = self._workflow_of(created)
         head = await self._reader.head(run)

@@ -14,10 +14,9 @@ from typing import Any
 from outlast.client import branch_plans
 from outlast.client.branch_plans import signed
 from outlast.client.branching import OWNER_WAIT_S, Branching
-from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
-from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine import pausing
 from outlast.engine.completion import continuation_of, created_of, latest_run_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
@@ -50,7 +49,7 @@ class Control(Verbs):
         await self._reader.head(run)
         return await latest_run_of(self._store, run)
 
-    async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
+    async def cancel(self, run: RunId, by: str, reason: str, force: bool) -> RunId:
         by, reason = signed(by, reason)
         asked: RunId | None = run
         while asked is not None:
@@ -73,11 +72,7 @@ class Control(Verbs):
         state = await self._reader.state(run)
         return state.status is RunStatus.CANCELLED or bool(state.outline.successor)
 
-    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        by, reason = signed(by, reason)
-        return await self.request_pause(run, e.PauseRequested(by=by, reason=reason))
-
-    async def request_pause(self, run: RunId, asked: e.PauseRequested) -> RunId:
+    async def pause(self, run: RunId, asked: e.PauseRequested) -> RunId:
         run = await self.continued_as(run)
         await self._claims.must_allow(run, "pause")
         if not await self._pause_unowned(run, asked):
@@ -93,12 +88,10 @@ class Control(Verbs):
             return False
         return True
 
-    async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
+    async def pause_all(self, runs: Iterable[RunId], asked: e.PauseRequested) -> None:
         worker = self._worker
         if worker is None:
             return
-        by, reason = signed(by, reason)
-        asked = e.PauseRequested(by=by, reason=reason)
         worker.is_draining = True
         await worker.wait_for_takeovers()
         ends = []
@@ -116,7 +109,7 @@ class Control(Verbs):
         if self._worker is not None:
             await pausing.drain(self._worker)
 
-    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
+    async def resume(self, run: RunId, by: str, *, force: bool = False) -> RunHandle[Any]:
         return await self._reopen(await self.continued_as(run), None, by, e.NULL, force=force)
 
     async def take_over_later(self, run: RunId) -> str:
@@ -126,30 +119,16 @@ class Control(Verbs):
         return holding.worker if holding is not None and is_elsewhere else ""
 
     async def retry(
-        self,
-        run: RunId,
-        node: str | None = None,
-        *,
-        feedback: Any = None,
-        by: str = "",
-        reason: str = "",
-        children: Children = "cancel",
-        force: bool = False,
+        self, run: RunId, node: str | None, feedback: Any, by: str, reason: str, children: Children, *, force: bool
     ) -> RunHandle[Any]:
         if node is None or await self._is_failed(run, node):
             given = branch_plans.feedback_of(feedback)
             return await self._reopen(run, node, signed(by, reason)[0], given, force=force, children=children)
         plan = branch_plans.again(node, feedback, by=by, reason=reason)
-        return await self._branching.open_branch(run, "jump", branch_plans.leaving(plan, children))
+        return await self._branching.open_branch(run, "jump", plan, children)
 
     async def preview_retry(
-        self,
-        run: RunId,
-        node: str | None = None,
-        *,
-        feedback: Any = None,
-        children: Children = "cancel",
-        force: bool = False,
+        self, run: RunId, node: str | None, feedback: Any, children: Children, *, force: bool
     ) -> list[e.AnyEvent]:
         if node is not None and not await self._is_failed(run, node):
             return await self._branching.preview(
@@ -236,7 +215,7 @@ class Control(Verbs):
         between, the resumed children have an end, which the parent finds when it is resumed."""
         for child in revival.children:
             await self._restart_child(RunId(child), by)
-        return await self._branching.open_branch(run, "jump", branch_plans.leaving(lambda _: revival.plan, children))
+        return await self._branching.open_branch(run, "jump", lambda _: revival.plan, children)
 
     async def _restart_child(self, child: RunId, by: str) -> None:
         """Resume a child, or the run it continued as, that failed, or was cancelled when its parent ended."""

@@ -90,7 +90,7 @@ class Diagnostics(Verbs):
         force: bool = False,
     ) -> list[e.AnyEvent]:
         """The events that `retry` would append, after the run is taken over. Nothing is changed."""
-        return await self._control.preview_retry(run, node, feedback=feedback, children=children, force=force)
+        return await self._control.preview_retry(run, node, feedback, children, force=force)
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that `recover` would append for this finding, after the run is taken over. Nothing is changed."""

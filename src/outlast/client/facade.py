@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import msgspec
 
+from outlast.client import branch_plans
 from outlast.client.branching import Branching
 from outlast.client.control import Control
 from outlast.client.diagnostics import Diagnostics
@@ -45,38 +46,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-_MOVED = {
-    "all": "iter_runs",
-    "created": "diagnostics.created",
-    "differences": "versions.diff",
-    "latest_run": "diagnostics.continued_as",
-    "known_versions": "versions.starting_with",
-    "lineage": "diagnostics.lineage",
-    "list": "list_runs",
-    "check_migratable": "versions.check_migration",
-    "newest": "diagnostics.current_branch",
-    "now": "diagnostics.now",
-    "planned": "diagnostics.preview_recovery",
-    "preview": "diagnostics.preview",
-    "preview_retry": "diagnostics.preview_retry",
-    "rehearse": "versions.replay",
-    "runs": "diagnostics.run_ids",
-    "source": "versions.source",
-    "stand_by": "diagnostics.take_over_later",
-    "today": "versions.current",
-    "wind_down": "pause_all",
-    "worker_id": "diagnostics.worker_id",
-}
-"""Former verbs of an engine, with their replacements."""
-
-
-def moved(engine: object, name: str) -> Any:
-    """Refuse an attribute that an engine does not have; for a renamed verb, name its replacement."""
-    if name in _MOVED:
-        raise AttributeError(f"engine.{name} was renamed: use engine.{_MOVED[name]}", name=name, obj=None)
-    raise AttributeError(f"{type(engine).__name__!r} object has no attribute {name!r}", name=name, obj=engine)
-
-
 class Engine:
     """Starts, watches and controls the runs of a store. `outlast.open` opens one."""
 
@@ -84,9 +53,6 @@ class Engine:
     """The versions of workflows."""
     diagnostics: Diagnostics
     """Details of runs, for tools."""
-
-    if not TYPE_CHECKING:
-        __getattr__ = moved
 
     def __init__(
         self,
@@ -211,19 +177,19 @@ class Engine:
         clean-up code. A run that no worker advances and that has no clean-up has ended when this returns.
 
         A second cancel, or `force`, ends the run at once and skips the rest of its clean-up."""
-        return await self._control.cancel(run, by=by, reason=reason, force=force)
+        return await self._control.cancel(run, by, reason, force)
 
     async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
         """Pause a run, or the run it continued as, and return its id. A run that no worker advances is paused when
         this returns. Otherwise its nodes get the grace time to complete or to reach a checkpoint. `resume` continues
         it. Its children are not paused."""
-        return await self._control.pause(run, by=by, reason=reason)
+        return await self._control.pause(run, branch_plans.pause_request(by, reason))
 
     async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
         """Pause every run that this process advances, and those of `runs` that no worker advances; return when all
         are paused. Children are not paused: their nodes get the grace time too, and the worker that resumes the
         parent continues them."""
-        return await self._control.pause_all(runs, by=by, reason=reason)
+        return await self._control.pause_all(runs, branch_plans.pause_request(by, reason))
 
     async def drain(self) -> None:
         """Begin nothing more in this process, and return when no node is running: each gets the grace time to
@@ -234,7 +200,7 @@ class Engine:
         """Resume a run that was interrupted, paused or held, or that failed and is recoverable; of a run that continued as
         new, the latest run. The nodes that were running or that failed last get another attempt. `force` is needed if nodes
         completed after the failure, because their effects stay, and if the run was copied to another store."""
-        return await self._control.resume(run, by=by, force=force)
+        return await self._control.resume(run, by, force=force)
 
     async def retry(
         self,
@@ -250,9 +216,7 @@ class Engine:
         """Execute a node again and continue from there; by default the node that failed. A failed node gets another attempt
         in place. A completed node is executed again on a new branch. `feedback` is passed to the node. `children`: see
         `jump`. `force`: see `resume`."""
-        return await self._control.retry(
-            run, node, feedback=feedback, by=by, reason=reason, children=children, force=force
-        )
+        return await self._control.retry(run, node, feedback, by, reason, children, force=force)
 
     # --- going back
 
@@ -271,28 +235,29 @@ class Engine:
         (its name), or from the `start`. At a node, `inputs` replaces some of its arguments, `output` its result.
         `children` started after that point are cancelled, or kept: kept children continue, and the run does not wait
         for them."""
-        return await self._branching.jump(
-            run, to, inputs=inputs, output=output, by=by, reason=reason, children=children
-        )
+        plan = branch_plans.to_place(to, inputs=inputs, output=output, by=by, reason=reason)
+        return await self._branching.open_branch(run, "jump", plan, children)
 
     async def rewind(
         self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
         """Execute the last completed nodes again, on a new branch. `children`: see `jump`."""
-        return await self._branching.rewind(run, nodes, by=by, reason=reason, children=children)
+        return await self._branching.open_branch(
+            run, "rewind", branch_plans.back(nodes, by=by, reason=reason), children
+        )
 
     async def activate(
         self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
     ) -> RunHandle[Any]:
         """Continue from the end of an older branch, on a new one. `children`: see `jump`."""
-        return await self._branching.activate(run, branch, by=by, reason=reason, children=children)
+        return await self._branching.activate(run, branch, by, reason, children)
 
     async def fork(
         self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
     ) -> RunHandle[Any]:
         """Create a new, independent run with the history of this one up to an event, a node or a question (default:
         the end of a running run, the last event before the end of a finished one)."""
-        return await self._branching.fork(run, at, id=id, title=title, by=by)
+        return await self._branching.fork(run, at, id, title, by)
 
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
         """Move a run to the current code. The part of the log that the code reproduces is kept; the run continues

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, ParamSpec, TypeVar
 
+import msgspec
+from msgspec import Raw
+
 from outlast.client.branching import OWNER_WAIT_S
-from outlast.client.exclusive import check_exclusive
 from outlast.client.handle import RunHandle
-from outlast.client.idempotency import same_arguments
-from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine.completion import created_of
 from outlast.engine.shielded_tasks import ShieldedTasks
-from outlast.errors import AlreadyExists, InvalidInput, NotAllowed
+from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, NotStorable
 from outlast.functions import scope
 from outlast.functions.decorators import Workflow, no_start_in_a_workflow
 from outlast.functions.workflow_import import import_entry
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
-from outlast.values.arguments import Packed
+from outlast.store import Blobs
+from outlast.values.arguments import Arguments, Packed
 from outlast.values.checked_text import checked_texts, words
-from outlast.values.codec import stored
+from outlast.values.codec import fetched, stored
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,7 +116,7 @@ class Starts(Verbs):
         there = await created_of(self._store, run)
         if there.workflow != asked.workflow:
             what = f"by a run of workflow {there.workflow}"
-        elif not await same_arguments(there.params, asked.params, workflow._arguments, self._store.blobs):
+        elif not await _same_arguments(there.params, asked.params, workflow._arguments, self._store.blobs):
             what = "with different parameters"
         else:
             return
@@ -131,3 +134,28 @@ def pack(workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return workflow._arguments.pack(args, kwargs)
     except TypeError as error:
         raise InvalidInput(f"wrong arguments for workflow {workflow.name}: {error}") from error
+
+
+async def _same_arguments(one: e.Value, other: e.Value, arguments: Arguments, blobs: Blobs) -> bool:
+    """Whether both are the same arguments for the function: the order of keys does not matter, and an argument equal
+    to its default may be omitted."""
+    if bytes(one) == bytes(other):
+        return True  # also for blobs: a reference contains the hash of the content
+    return _ordered(await fetched(one, blobs), arguments) == _ordered(await fetched(other, blobs), arguments)
+
+
+def _ordered(params: e.Value, arguments: Arguments) -> dict[str, bytes]:
+    """Each parameter as JSON with sorted keys, defaults included."""
+    given = _defaults(arguments) | (msgspec.json.decode(params, type=dict[str, Raw] | None) or {})
+    return {name: msgspec.json.encode(msgspec.json.decode(raw), order="sorted") for name, raw in given.items()}
+
+
+def _defaults(arguments: Arguments) -> dict[str, Raw]:
+    found: dict[str, Raw] = {}
+    for name, parameter in arguments.signature.parameters.items():
+        if parameter.default is not inspect.Parameter.empty:
+            try:
+                found[name] = arguments.codec(name).encode(parameter.default, name)
+            except NotStorable:
+                continue  # then no start has passed it either
+    return found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from outlast.client.handle import RunHandle
-from outlast.client.notifications import RunNotifications
 from outlast.client.reader import Reader
-from outlast.engine.cleanup_check import without_cleanup
+from outlast.engine.cancelling import without_cleanup
 from outlast.engine.completion import (
     RETRY_PAUSES_S,
     cancel,
@@ -31,11 +30,51 @@ from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
-from outlast.store import Claim
+from outlast.store import Catalog, Claim, RunFilter
 
 if TYPE_CHECKING:
     from outlast.client.facade import Engine
     from outlast.functions.decorators import Workflow
+
+
+class RunNotifications:
+    """Wakes the callers that wait for changes of a run. One listener serves all of them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._waiting: dict[RunId, set[asyncio.Future[None]]] = {}
+        self._end: Callable[[], None] | None = None
+
+    @contextmanager
+    def next_change(self, run: RunId) -> Iterator[asyncio.Future[None]]:
+        """A future that is done at the next change of the run. Inside the block, read first, then wait: no change is
+        missed."""
+        if self._end is None:
+            self._end = self._ledger.listen(self._on_changes)
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(run, set()).add(future)
+        try:
+            yield future
+        finally:
+            self._waiting[run].discard(future)
+            if not self._waiting[run]:
+                del self._waiting[run]
+
+    def count(self, run: RunId) -> int:
+        """How many callers wait for changes of a run here."""
+        return len(self._waiting.get(run, ()))
+
+    def close(self) -> None:
+        if self._end is not None:
+            self._end()
+            self._end = None
+
+    def _on_changes(self, runs: frozenset[RunId]) -> None:
+        for run in runs:
+            for future in self._waiting.get(run, ()):
+                if not future.done():
+                    future.set_result(None)
+
 
 TRIES, POLL_S = 100, 0.02
 """How often, and after how many seconds, the claim of a run that has just ended is tried again."""
@@ -220,3 +259,25 @@ def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
     if refused is not None:
         kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")
+
+
+LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
+
+
+async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
+    """Refuse if another live run has this exclusive key; the error names it. An empty key is never held.
+
+    This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
+    key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
+    possibly both."""
+    after = ""
+    while exclusive:
+        page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
+        for other in (listed.summary.run for listed in page.items if listed.summary.run != run):
+            raise NotAllowed(
+                f"exclusive key {exclusive!r} is held by live run {other}: wait for its end or cancel it, then start or "
+                f"resume run {run}"
+            )
+        if not page.next:
+            return
+        after = page.next

@@ -7,7 +7,7 @@ import difflib
 import msgspec
 from msgspec import Struct
 
-from outlast.client.branch_plans import leaving, signed
+from outlast.client.branch_plans import signed
 from outlast.client.branching import Branching
 from outlast.client.control import Control
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -100,13 +100,13 @@ class Versions(Verbs):
         rehearsal = await self.replay(run)
         if rehearsal.agrees:
             if (await self._reader.get(run)).held:
-                await self._control.resume(run, by=by)
+                await self._control.resume(run, by)
             return rehearsal
         previous, version = (await self._reader.get(run)).version, await self.current(run)
         word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
         why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
         new_branch = BranchPlan(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
-        await self._branching.open_branch(run, "migrate", leaving(lambda _: new_branch, children))
+        await self._branching.open_branch(run, "migrate", lambda _: new_branch, children)
         return rehearsal
 
     async def check_migration(self, run: RunId) -> None:

@@ -12,130 +12,189 @@ cancelled at its next wait: it may have a clean-up there, and a later branch fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from outlast.engine import pausing
-from outlast.engine.committing import Committing
-from outlast.engine.driver_state import CommandOutcome
+from outlast.engine.batch import Batch
 from outlast.engine.terminal_events import has_cleanup
+from outlast.errors import OutlastError
 from outlast.execution.attempts import GRACE
-from outlast.functions.commands import CANCELLED, Command, NodeCommand
+from outlast.functions.code import Code
+from outlast.functions.commands import CANCELLED, ChildCommand, Command, NodeCommand
+from outlast.functions.decorators import Workflow
+from outlast.functions.deliveries import decode_delivery
+from outlast.functions.replay import Divergence, Replay
 from outlast.history import events as e
+from outlast.history.ids import RunId
+from outlast.ledger import RunWriter
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import NodeStatus
+from outlast.lifecycle.status import RunStatus
+
+if TYPE_CHECKING:
+    from outlast.engine.driver import RunDriver
 
 
-class Cancelling(Committing):
-    """Adds cancellation to a driver."""
+async def cancel(driver: RunDriver, request: e.CancelRequested) -> None:
+    """Carry out a cancellation: by the clean-up of the code, or at once if a clean-up is already running or not wanted."""
+    code, span = driver.code, driver.code.workflow._spec.cleanup
+    if request.force or code.is_cancelled:
+        await end_now(driver, "stopped" if code.is_cancelled else "none")
+        return
+    driver.is_pausing, driver.pause = False, None  # the cancellation takes precedence over a pause
+    driver.is_winding_down = driver.worker.is_draining
+    delivered = driver.deliver_outcomes()
+    driver.set_time()
+    if code.main is None or code.is_done() or not span:
+        await driver.attempts.stop_all(driver.open_node_commands())
+        await end_now(driver, "none")
+        return
+    abandoned = _cancel_code(driver)
+    nodes = [command for command in abandoned if isinstance(command, NodeCommand)]
+    await driver.attempts.stop_all(nodes, min(GRACE, span))
+    batch = driver.batch
+    batch.drop_starts(command for command in batch.to_begin if command.key not in code.open)
+    if has_cleanup(code):
+        due = driver.time + round(span * 1e6)
+        batch.pending.append(e.CleanupStarted(due=due, by=request.by, reason=request.reason))
+        batch.after_commit.append(lambda: watch_deadline(driver))
+        _close_abandoned(driver, abandoned, CANCELLED)
+        _resume_deferred(driver)
+    elif any(command in abandoned for command, _, _ in driver.outcomes):
+        # Nodes ended while they were stopped: the code receives their outcomes before it is cancelled.
+        driver.closed += [(command, CANCELLED) for command in abandoned]
+        driver.batch, batch.pending, batch.delivered = Batch(), [], delivered
+        await driver.discard_and_replay(batch)
+        return
+    else:
+        _close_abandoned(driver, abandoned, decide.cut_short(request))
+    await driver.commit(delivered=delivered)
 
-    __slots__ = ()
 
-    async def _cancel(self, request: e.CancelRequested) -> None:
-        """Carry out a cancellation: by the clean-up of the code, or at once if a clean-up is already running or not
-        wanted."""
-        code, span = self.code, self.code.workflow._spec.cleanup
-        if request.force or code.is_cancelled:
-            await self._end_now("stopped" if code.is_cancelled else "none")
-            return
-        self._revoke_pause()
-        delivered = self._deliver_outcomes()
-        self._set_time()
-        if code.main is None or code.is_done() or not span:
-            await self.attempts.stop_all(self.open_node_commands())
-            await self._end_now("none")
-            return
-        abandoned = self._cancel_code()
-        await self.attempts.stop_all(
-            [command for command in abandoned if isinstance(command, NodeCommand)], min(GRACE, span)
-        )
-        to_begin = [command for command in self._to_begin if command.key not in code.open]
-        self._facts = pausing.without_starts(self._facts, to_begin)
-        self._pending = pausing.without_starts(self._pending, to_begin)
-        if has_cleanup(code):
-            due = self._time + round(span * 1e6)
-            self._pending.append(e.CleanupStarted(due=due, by=request.by, reason=request.reason))
-            self._after_commit.append(self.watch_cleanup)
-            self._close_abandoned(abandoned, CANCELLED)
-            self._resume_deferred()
-        elif any(command in abandoned for command, _, _ in self._outcomes):
-            await self._replay_before_cancelling(delivered, abandoned)
-            return
-        else:
-            self._close_abandoned(abandoned, decide.cut_short(request))
-        await self._commit(delivered=delivered)
+async def end_now(driver: RunDriver, cleanup: decide.Cleanup) -> None:
+    """End the run as cancelled without waiting for its code."""
+    driver.is_stopping = True
+    driver.deliver_outcomes()
+    driver.set_time()
+    ending = decide.cancelled(driver.writer.state, cleanup)
+    driver.close_all(decide.cut_short(ending).message)
+    await driver.commit(ending)
 
-    async def _replay_before_cancelling(
-        self, delivered: Sequence[CommandOutcome], abandoned: Sequence[Command]
-    ) -> None:
-        """Nodes ended while they were stopped: replay the code, so that it receives their outcomes before it is
-        cancelled."""
-        self._closed += [(command, CANCELLED) for command in abandoned]
-        facts, to_begin, after_commit = self._facts, self._to_begin, self._after_commit
-        self._facts, self._to_begin, self._after_commit = [], [], []
-        await self._discard_and_replay(delivered, facts, to_begin, after_commit)
 
-    async def _end_now(self, cleanup: decide.Cleanup) -> None:
-        """End the run as cancelled without waiting for its code."""
-        self._is_stopping = True
-        self._deliver_outcomes()
-        self._set_time()
-        ending = decide.cancelled(self.writer.state, cleanup)
-        self._close_all(decide.cut_short(ending).message)
-        await self._commit(ending)
+def _cancel_code(driver: RunDriver) -> list[Command]:
+    """Cancel the code and return the commands that it abandons."""
+    code = driver.code
+    closing, code.close, code.to_close = list(code.to_close.values()), None, {}
+    code.cancel()
+    abandoned, code.close, code.to_close = [*closing, *code.to_close.values()], driver.close, {}
+    return abandoned
 
-    def _cancel_code(self) -> list[Command]:
-        """Cancel the code and return the commands that it abandons."""
-        code = self.code
-        closing, code.close, code.to_close = list(code.to_close.values()), None, {}
-        code.cancel()
-        abandoned, code.close, code.to_close = [*closing, *code.to_close.values()], self._close, {}
-        return abandoned
 
-    def _close_abandoned(self, node_commands: Iterable[Command], reason: e.Failure) -> None:
-        """Append the outcomes of abandoned commands. A node that ended meanwhile keeps its own outcome."""
-        ended = {command.key: event for command, event, _ in self._outcomes if isinstance(command, NodeCommand)}
-        for command in node_commands:
-            if command.key in ended:
-                self.in_flight -= 1
-                self._pending.append(ended[command.key])
-            elif not self._has_failed_in_log(command):
-                self._close(command, reason)
+def _close_abandoned(driver: RunDriver, abandoned: Iterable[Command], reason: e.Failure) -> None:
+    """Append the outcomes of abandoned commands. A node that ended meanwhile keeps its own outcome."""
+    ended = {command.key: event for command, event, _ in driver.outcomes if isinstance(command, NodeCommand)}
+    for command in abandoned:
+        if command.key in ended:
+            driver.in_flight -= 1
+            driver.batch.pending.append(ended[command.key])
+        elif not _has_failed_in_log(driver, command):
+            driver.close(command, reason)
 
-    def _has_failed_in_log(self, command: Command) -> bool:
-        """Whether the log has a failure of a node that was not resumed after a replay: the end of the run had cut it
-        short."""
-        if not isinstance(command, NodeCommand) or command not in self._deferred:
-            return False
-        node = self.writer.state.nodes.get(command.name)
-        return node is not None and node.status is NodeStatus.FAILED
 
-    def _resume_deferred(self) -> None:
-        """Resume the commands that a replay found in the log and that the cancelled code still waits for."""
-        deferred, self._deferred = self._deferred, []
-        for command in deferred:
-            if self.is_waiting_for(command):
-                if isinstance(command, NodeCommand) and not command.is_waiting:
-                    self.in_flight -= 1
-                if command.resume(self.writer.state, self._pending):
-                    self._to_begin.append(command)
+def _has_failed_in_log(driver: RunDriver, command: Command) -> bool:
+    """Whether the log has a failure of a node that was not resumed after a replay: the end of the run had cut it
+    short."""
+    if not isinstance(command, NodeCommand) or command not in driver.deferred:
+        return False
+    node = driver.writer.state.nodes.get(command.name)
+    return node is not None and node.status is NodeStatus.FAILED
 
-    def _revoke_pause(self) -> None:
-        """End a pause that has begun: the cancellation takes precedence."""
-        self.is_pausing, self._pause = False, None
-        self.is_winding_down = self.worker.is_draining
 
-    def _extend_cleanup(self) -> None:
-        """Give the clean-up its full time again, because the run was resumed during it."""
-        first = self.writer.state.outline.cleanup
-        assert first is not None
-        due = self._time + round(self.code.workflow._spec.cleanup * 1e6)
-        self._pending.append(structs.replace(first, due=due, extended=True))
-        self._after_commit.append(self.watch_cleanup)
+def _resume_deferred(driver: RunDriver) -> None:
+    """Resume the commands that a replay found in the log and that the cancelled code still waits for."""
+    deferred, driver.deferred = driver.deferred, []
+    for command in deferred:
+        if driver.is_waiting_for(command):
+            if isinstance(command, NodeCommand) and not command.is_waiting:
+                driver.in_flight -= 1
+            if command.resume(driver.writer.state, driver.batch.pending):
+                driver.batch.to_begin.append(command)
 
-    def watch_cleanup(self) -> None:
-        """Schedule the end of the clean-up at its deadline."""
-        cleanup = self.writer.state.outline.cleanup
-        if cleanup is not None and not self.is_over:
-            self.call_at_time(cleanup.due, self._write_soon)
+
+# --- the time of the clean-up
+
+
+def is_expired(driver: RunDriver) -> bool:
+    """Whether the time of the clean-up is over."""
+    outline = driver.writer.state.outline
+    if outline.cleanup is None or outline.extends_cleanup or driver.is_stopping:
+        return False
+    return driver.clock() >= outline.cleanup.due
+
+
+def extend(driver: RunDriver) -> None:
+    """Give the clean-up its full time again, because the run was resumed during it."""
+    first = driver.writer.state.outline.cleanup
+    assert first is not None
+    due = driver.time + round(driver.code.workflow._spec.cleanup * 1e6)
+    driver.batch.pending.append(structs.replace(first, due=due, extended=True))
+    driver.batch.after_commit.append(lambda: watch_deadline(driver))
+
+
+def watch_deadline(driver: RunDriver) -> None:
+    """Schedule the end of the clean-up at its deadline."""
+    cleanup = driver.writer.state.outline.cleanup
+    if cleanup is not None and not driver.is_over:
+        driver.call_at_time(cleanup.due, driver.write_soon)
+
+
+async def without_cleanup(
+    writer: RunWriter, created: e.RunCreated, workflow: Workflow[..., object]
+) -> list[RunId] | None:
+    """The children that have to end before the run does, if its cancelled code ends without issuing another command.
+    None if the code has a clean-up or does not replay here: then a worker that has the code must carry out the
+    cancellation."""
+    code = Code(writer.run, workflow)
+    replay = Replay(code, created, writer)
+    try:
+        await replay.run()
+        await _deliver_news(code, replay, writer)
+        return _children_given_up(code)
+    except (Divergence, OutlastError):
+        return None
+    finally:
+        code.dismiss()
+
+
+async def _deliver_news(code: Code, replay: Replay, writer: RunWriter) -> None:
+    """Deliver to the code the entries that guests appended, as its driver would."""
+    if writer.state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED):
+        return
+    for entry in replay.news:
+        delivery = await decode_delivery(code, entry.event, writer.store.blobs)
+        if delivery is not None:
+            delivery()
+
+
+def _children_given_up(code: Code) -> list[RunId] | None:
+    if code.main is None or not code.workflow._spec.cleanup:
+        return []
+    if code.is_cancelled:
+        return None
+    code.cancel()
+    children: list[RunId] = []
+    while has_cleanup(code):
+        abandoned = [
+            command
+            for command in code.open.values()
+            if isinstance(command, ChildCommand) and command.is_cancel_requested
+        ]
+        if code.new_commands or not abandoned:
+            return None
+        for command in abandoned:
+            children.append(command.child)
+            if code.open.pop(command.key, None) is not None:
+                code.resolve_cancelled(command)
+    return children

@@ -18,11 +18,11 @@ from outlast.values.failures import failure_of
 from outlast.values.source_location import shown
 
 if TYPE_CHECKING:
-    from outlast.engine.outcomes import OutcomeHandling
+    from outlast.engine.driver import RunDriver
     from outlast.engine.worker import Worker
 
 
-async def start(worker: Worker, parent: OutcomeHandling, command: ChildCommand, *, again: bool) -> None:
+async def start(worker: Worker, parent: RunDriver, command: ChildCommand, *, again: bool) -> None:
     """Create a child run, or, if it has already ended, deliver its end to the parent. `again` is set after a replay,
     when the child probably exists. Until this returns, the child counts as `starting`: the parent is not released, and
     its end is not complete."""
@@ -47,7 +47,7 @@ async def start(worker: Worker, parent: OutcomeHandling, command: ChildCommand, 
         parent.starting -= 1
 
 
-async def cancel(worker: Worker, parent: OutcomeHandling, child: RunId) -> None:
+async def cancel(worker: Worker, parent: RunDriver, child: RunId) -> None:
     """Request the cancellation of a child that its parent stopped waiting for. Retries while the store fails."""
     while True:
         await parent.children_started()  # the child may not exist yet
@@ -60,7 +60,7 @@ async def cancel(worker: Worker, parent: OutcomeHandling, child: RunId) -> None:
             return
 
 
-async def _create(worker: Worker, parent: OutcomeHandling, command: ChildCommand) -> None:
+async def _create(worker: Worker, parent: RunDriver, command: ChildCommand) -> None:
     spec, options = command.workflow._spec, command.workflow._start_options
     entry, folder = import_entry(spec)
     created = e.RunCreated(
@@ -84,7 +84,7 @@ async def _create(worker: Worker, parent: OutcomeHandling, command: ChildCommand
         worker.advance_run(command.child)
 
 
-async def _refuse(worker: Worker, parent: OutcomeHandling, command: ChildCommand) -> None:
+async def _refuse(worker: Worker, parent: RunDriver, command: ChildCommand) -> None:
     """The id belongs to a run that is not a child of this one: deliver a failure to the parent."""
     message = f"run {command.child} already exists and is not a child of run {parent.run}: use another id"
     failure = failure_of(AlreadyExists(f"{shown(command.where)}: {message}"))

@@ -24,7 +24,7 @@ from outlast.functions import registry
 from outlast.history.ids import RunId, WorkerId
 
 if TYPE_CHECKING:
-    from outlast.engine.driver import Driver
+    from outlast.engine.driver import RunDriver
     from outlast.engine.worker import Worker
 
 log = logging.getLogger("outlast.engine")
@@ -109,7 +109,7 @@ class Lease:
                 log.warning("worker %s cannot confirm its claims and begins no node until it can: %s", worker.id, error)
                 await asyncio.sleep(RETRY_S)
 
-    async def _leave_lost(self, drivers: dict[RunId, Driver]) -> None:
+    async def _leave_lost(self, drivers: dict[RunId, RunDriver]) -> None:
         """Close the drivers of runs that other workers claimed before this worker renewed its lease."""
         worker = self._worker
         held = {each.run async for each in worker.holdings()}

@@ -15,15 +15,18 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from outlast.engine import result_reuse
+from outlast.functions.commands import Command, NodeCommand
 from outlast.history import events as e
+from outlast.lifecycle import decide
+from outlast.lifecycle.state import NodeStatus
 
 if TYPE_CHECKING:
-    from outlast.engine.driver import Driver
+    from outlast.engine.driver import RunDriver
     from outlast.engine.worker import Worker
-    from outlast.functions.commands import Command
 
 
-def begin(driver: Driver, request: e.PauseRequested) -> None:
+def begin(driver: RunDriver, request: e.PauseRequested) -> None:
     """Begin to pause a run. A second request changes nothing."""
     if not driver.is_pausing:
         driver.is_pausing = True
@@ -31,10 +34,17 @@ def begin(driver: Driver, request: e.PauseRequested) -> None:
         driver.worker.spawn(_pause(driver, request))
 
 
-async def _pause(driver: Driver, request: e.PauseRequested) -> None:
+async def _pause(driver: RunDriver, request: e.PauseRequested) -> None:
+    """Append RunPaused once the nodes have stopped, and leave the run. The run is held instead if a stopped node must
+    not be repeated automatically. A run that was cancelled meanwhile is not paused."""
     await wait_for_nodes([driver])
-    if not driver.is_over:
-        await driver.pause(request)
+    if driver.is_over or not driver.is_pausing:
+        return
+    has_ended = {id(command) for command, _, _ in driver.outcomes}
+    interrupted = unrepeatable_node(driver, (each for each in driver.code.open.values() if id(each) not in has_ended))
+    driver.pause = decide.not_repeated(interrupted, "stopped by a pause") if interrupted else decide.paused(request)
+    driver.set_time()
+    await driver.write()
 
 
 async def drain(worker: Worker) -> None:
@@ -47,12 +57,12 @@ async def drain(worker: Worker) -> None:
     await wait_for_nodes(winding)
 
 
-def top_level_runs(worker: Worker) -> list[Driver]:
+def top_level_runs(worker: Worker) -> list[RunDriver]:
     """The drivers of runs whose parent is not advanced by this worker."""
     return [driver for driver in worker.drivers.values() if driver.created.parent not in worker.drivers]
 
 
-async def wait_for_nodes(drivers: Sequence[Driver]) -> None:
+async def wait_for_nodes(drivers: Sequence[RunDriver]) -> None:
     """Wait until no node is running. Nodes that do not end within the grace time are stopped."""
     tasks = [command.task for driver in drivers for command in driver.open_node_commands() if command.task is not None]
     if not tasks:
@@ -61,13 +71,13 @@ async def wait_for_nodes(drivers: Sequence[Driver]) -> None:
     await asyncio.gather(*(each.attempts.stop_all(each.open_node_commands()) for each in drivers if not each.is_over))
 
 
-def drop_start(pending: list[e.AnyEvent]) -> None:
-    """Remove the last event if it starts a node, which then is only scheduled."""
-    if isinstance(pending[-1], e.NodeStarted):
-        pending.pop()
-
-
-def without_starts(pending: list[e.AnyEvent], to_begin: Iterable[Command]) -> list[e.AnyEvent]:
-    """The events without the starts of nodes that have not begun."""
-    names = {command.name for command in to_begin}
-    return [event for event in pending if not (isinstance(event, e.NodeStarted) and event.node in names)]
+def unrepeatable_node(driver: RunDriver, commands: Iterable[Command]) -> str:
+    """The name of a node that was started, has no outcome, and must not be repeated automatically; empty if there is
+    none."""
+    for command in commands:
+        node = driver.writer.state.nodes.get(command.name) if isinstance(command, NodeCommand) else None
+        if node is None or node.status is not NodeStatus.STARTED or node.is_repeatable:
+            continue
+        if isinstance(command, NodeCommand) and result_reuse.reusable_result(driver, command, node) is None:
+            return command.name
+    return ""

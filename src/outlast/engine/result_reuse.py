@@ -17,7 +17,7 @@ from outlast.store import Head
 from outlast.values.codec import fetched
 
 if TYPE_CHECKING:
-    from outlast.engine.outcomes import OutcomeHandling
+    from outlast.engine.driver import RunDriver
     from outlast.functions.commands import NodeCommand
 
 
@@ -47,7 +47,7 @@ async def adoptable_by(writer: RunWriter) -> dict[str, Adoptable]:
         return {}
 
 
-def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
+def adopt(driver: RunDriver, command: NodeCommand) -> bool:
     """Reuse a result instead of beginning an attempt, if there is one for this node, code and inputs."""
     found = reusable_result(driver, command, command)
     driver.adoptable.pop(command.name, None)
@@ -57,7 +57,7 @@ def adopt(driver: OutcomeHandling, command: NodeCommand) -> bool:
     return True
 
 
-def reusable_result(driver: OutcomeHandling, command: NodeCommand, node: NodeCommand | NodeState) -> Adoptable | None:
+def reusable_result(driver: RunDriver, command: NodeCommand, node: NodeCommand | NodeState) -> Adoptable | None:
     """The result that replaces an attempt of this node. None if a person edited its inputs or gave it feedback, which
     `asked` holds."""
     found = driver.adoptable.get(command.name)
@@ -66,7 +66,7 @@ def reusable_result(driver: OutcomeHandling, command: NodeCommand, node: NodeCom
     return found
 
 
-async def _adopt(driver: OutcomeHandling, command: NodeCommand, found: Adoptable) -> None:
+async def _adopt(driver: RunDriver, command: NodeCommand, found: Adoptable) -> None:
     try:
         value = command.arguments.returns.decode(await fetched(found.output, driver.worker.store.blobs))
     except (InvalidInput, NotFound) as error:

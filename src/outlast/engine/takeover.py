@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.engine.branch_requests import open_requested_branch
 from outlast.engine.completion import cancel_left_children, complete_run, created_of, end_as_requested, ending_of
-from outlast.engine.driver import Driver
+from outlast.engine.driver import RunDriver
+from outlast.engine.resuming import resume
 from outlast.engine.shielded_tasks import ShieldedTasks
 from outlast.errors import (
     TAKEOVER_FAILED,
@@ -213,7 +214,7 @@ class Takeovers:
 
     async def _replay(self, writer: RunWriter, workflow: Workflow[..., Any], created: e.RunCreated) -> None:
         code = Code(writer.run, workflow, self._worker.context)
-        driver = Driver(self._worker, code, created, writer)
+        driver = RunDriver(self._worker, code, created, writer)
         self._worker.drivers[writer.run] = driver
         replay = Replay(code, created, writer)
         failures = self._failure_counts.get(writer.run, 0)
@@ -224,7 +225,7 @@ class Takeovers:
                 await self._hold_or_end(driver, e.Failure(TAKEOVER_FAILED, message))
                 return
             await replay.run()
-            await driver.resume(replay.news, replay.args, replay.kwargs)
+            await resume(driver, replay)
         except Divergence as difference:
             log.error("run %s cannot continue: its code has changed: %s", writer.run, difference)
             message = f"the workflow's code no longer does what its log holds: {difference}"
@@ -235,7 +236,7 @@ class Takeovers:
             driver.leave()
             raise
 
-    async def _hold_or_end(self, driver: Driver, failure: e.Failure) -> None:
+    async def _hold_or_end(self, driver: RunDriver, failure: e.Failure) -> None:
         """The code of a run cannot continue: hold the run, or if a cancellation is open, end it without its clean-up."""
         if isinstance(next_request(driver.writer.state), e.CancelRequested):
             driver.leave()

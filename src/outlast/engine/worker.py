@@ -14,11 +14,9 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
-from outlast.engine.committing import Committing
 from outlast.engine.completion import complete_run
 from outlast.engine.definitions import Definitions
-from outlast.engine.driver import Driver
-from outlast.engine.driver_state import DriverState
+from outlast.engine.driver import RunDriver
 from outlast.engine.lease import Lease, since_boot
 from outlast.engine.takeover import Takeovers
 from outlast.engine.terminal_events import Ending
@@ -75,7 +73,7 @@ class Worker:
         self.id: WorkerId = ledger.new_worker_id()
         clock = ledger.clock
         self.lease = Lease(self, claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
-        self.drivers: dict[RunId, Driver] = {}
+        self.drivers: dict[RunId, RunDriver] = {}
         self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
         self.lines = LogWriter(ledger.store, ledger.clock)
@@ -145,14 +143,14 @@ class Worker:
         created: e.RunCreated,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-    ) -> Driver:
+    ) -> RunDriver:
         """Start a new run on this worker. Returns when its first append is durable; raises `AlreadyExists` if the id is
         used. A caller that is cancelled does not learn whether the run started; if it did, the run continues."""
         while run in self.drivers:
             if self.drivers[run].writer.head.version:
                 raise AlreadyExists(f"there is a run {run} already")
             await asyncio.sleep(POLL_S)  # another start of this run is under way
-        driver = Driver(self, Code(run, workflow, self.context), created, self.ledger.begin(run, self.id))
+        driver = RunDriver(self, Code(run, workflow, self.context), created, self.ledger.begin(run, self.id))
         self.drivers[run] = driver
         try:
             await driver.start(args, kwargs)
@@ -167,7 +165,7 @@ class Worker:
         log.warning("run %s waits for its store, next try in %.2g s: %s", run, pause, error)
         await asyncio.sleep(pause)
 
-    async def finish(self, driver: Committing, ending: Ending, *, is_released: bool) -> None:
+    async def finish(self, driver: RunDriver, ending: Ending, *, is_released: bool) -> None:
         """The terminal event of a run is durable. Apply its effects on other runs before the run is released."""
         self.takeovers.reset_failures(driver.run)
         if not is_released and not isinstance(ending, e.RunPaused):
@@ -186,7 +184,7 @@ class Worker:
             self.advance_run(RunId(ending.successor))
         self.claim_wakeup.set()
 
-    def forget(self, driver: DriverState) -> None:
+    def forget(self, driver: RunDriver) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
             if self.own is not None and driver.writer.head.version and not driver.writer.state.is_closed:

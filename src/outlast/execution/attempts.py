@@ -26,9 +26,8 @@ from outlast.functions.commands import NodeCommand
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.store import Line
-from outlast.values.codec import INLINE_LIMIT, fetched
+from outlast.values.codec import INLINE_LIMIT, EagerUpload, fetched
 from outlast.values.context import set_attempt_log
-from outlast.values.eager_upload import EagerUpload
 from outlast.values.failures import failure_of, kind_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from outlast.errors import InvalidInput, NotDurable
 from outlast.execution import remote
 from outlast.execution.partial_file import FINISHED, INTERRUPTED, OutputFile, Stage
 from outlast.execution.process_wire import AttemptInfo
-from outlast.execution.stopping import Stopped
+from outlast.execution.remote import Stopped
 from outlast.functions import scope
 from outlast.history import events as e
 from outlast.history.ids import RunId

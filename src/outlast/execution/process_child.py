@@ -27,7 +27,7 @@ from typing import NoReturn
 
 from outlast.execution import remote
 from outlast.execution.log_capture import listen_to_logging
-from outlast.execution.process_call import outcome
+from outlast.execution.process_entry import outcome
 from outlast.execution.process_wire import GRACE, PREFIX, Ack, Call, Kind, Note, opening, read_order
 
 PARENT_CHECK_S = 2.0

@@ -12,10 +12,17 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
 
 from outlast.errors import InvalidInput
+from outlast.execution.process_wire import Call
+from outlast.history.events import Category, Failure
+from outlast.values.arguments import Arguments
+from outlast.values.failures import failure_of
 
 is_loading = False
 """Whether a script is being loaded. Work that a script starts at import time would be started in each of its helpers.
@@ -123,3 +130,31 @@ def _main_compiled(main: str) -> tuple[CodeType, ModuleType]:
         )
     module.__spec__, module.__package__, module.__file__ = spec, spec.parent, spec.origin
     return code, module
+
+
+def outcome(call: Call, inputs: bytes, lines: AbstractContextManager[None]) -> tuple[Literal["done", "failed"], bytes]:
+    """The outcome of a call: the encoded result or failure. Never raises, not even for errors that would end the
+    process.
+
+    An unknown name, inputs that do not fit and a result that cannot be stored are permanent failures: another attempt
+    would fail in the same way. `lines` is entered around the function alone."""
+    is_running = False
+    try:
+        function = function_named(call.entry, call.main)
+        arguments = Arguments(function)
+        args, kwargs = arguments.unpack(msgspec.Raw(inputs))
+        is_running = True
+        # Not while modules are loaded: with a handler installed, their own `logging.basicConfig` would do nothing.
+        with lines:
+            result = function(*args, **kwargs)
+        is_running = False
+        return "done", bytes(arguments.returns.encode(result, "result"))
+    except BaseException as error:
+        category: Category | None = "permanent" if isinstance(error, InvalidInput) and not is_running else None
+        return "failed", msgspec.json.encode(_failure(error, call, category))
+
+
+def _failure(error: BaseException, call: Call, category: Category | None) -> Failure:
+    transient = classes_named(call.attempt.transient, call.main)
+    permanent = classes_named(call.attempt.permanent, call.main)
+    return failure_of(error, transient=transient, permanent=permanent, category=category)

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import msgspec
 
 from outlast.execution.process_wire import AttemptInfo, Kind
-from outlast.execution.stopping import Stopped
 from outlast.values.codec import encode
 from outlast.values.failures import LONGEST_TEXT
 from outlast.values.secret_patterns import masked
@@ -113,3 +112,11 @@ class LogForwarder(logging.Handler):
             raise
         except Exception:
             self.handleError(record)
+
+
+class Stopped(BaseException):
+    """Raised by `checkpoint` in a plain node that must end there: its run is being paused, or the attempt was
+    abandoned.
+
+    The checkpoint is durable, and the next attempt reads it. It derives from `BaseException`, so that `except
+    Exception` does not catch it; `finally` and `with` blocks run as usual."""

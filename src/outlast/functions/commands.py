@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from outlast.definition.function import NodeSpec
-from outlast.engine import result_reuse
 from outlast.errors import NODE_ABANDONED, RUN_ENDED
 from outlast.functions.loop import Alarm
 from outlast.history import events as e
@@ -25,7 +24,7 @@ from outlast.values.codec import Codec
 from outlast.values.source_location import Where, shown
 
 if TYPE_CHECKING:
-    from outlast.engine.outcomes import OutcomeHandling
+    from outlast.engine.driver import RunDriver
     from outlast.execution.node_context import NodeContext
     from outlast.functions.code import Pending
     from outlast.functions.decorators import Workflow
@@ -44,7 +43,7 @@ class Command:
 
     __slots__ = ("driver", "future", "key", "name", "where")
 
-    driver: OutcomeHandling
+    driver: RunDriver
     future: Pending
 
     def __init__(self, name: str, key: str) -> None:
@@ -162,9 +161,7 @@ class NodeCommand(Command):
         )
 
     def begin(self) -> None:
-        driver = self.driver
-        if not (driver.adoptable and result_reuse.adopt(driver, self)):
-            driver.attempts.begin(self)
+        self.driver.begin_attempt(self)
 
     def resume(self, state: State, pending: list[e.AnyEvent]) -> bool:
         node = state.nodes.get(self.name)

@@ -17,10 +17,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outlast.testing.answering import UNANSWERED, Question
-    from outlast.testing.crash_test import DidNotSurvive, Survival, survives_crashes
-    from outlast.testing.instant_engine import engine
-    from outlast.testing.recorded_replay import DoesNotReplay, replay_check
+    from outlast.testing.answering import UNANSWERED as UNANSWERED
+    from outlast.testing.answering import Question as Question
+    from outlast.testing.crash_test import DidNotSurvive as DidNotSurvive
+    from outlast.testing.crash_test import Survival as Survival
+    from outlast.testing.crash_test import survives_crashes as survives_crashes
+    from outlast.testing.instant_engine import engine as engine
+    from outlast.testing.recorded_replay import DoesNotReplay as DoesNotReplay
+    from outlast.testing.recorded_replay import replay_check as replay_check
 
 _MODULES = {
     "UNANSWERED": "answering",
@@ -33,21 +37,10 @@ _MODULES = {
     "survives_crashes": "crash_test",
 }
 
-__all__ = [
-    "UNANSWERED",
-    "DidNotSurvive",
-    "DoesNotReplay",
-    "Question",
-    "Survival",
-    "engine",
-    "replay_check",
-    "survives_crashes",
-]
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "open":
-        raise AttributeError("outlast.testing.open was renamed: use outlast.testing.engine", name=name, obj=None)
     module = _MODULES.get(name)
     if module is None:
         raise AttributeError(f"module 'outlast.testing' has no attribute {name!r}")

@@ -32,6 +32,8 @@ MOST_PROCESSES = 5
 """Processes without a fault that may be needed to end a story."""
 FOREVER = 1e9
 """Seconds of a claim that is never renewed, where deaths are known at once."""
+RECOVERY_S = 100.0
+"""Seconds that the recovery from one death may take: a claim expires, and calls that were held back are late."""
 
 
 class Story(Struct, frozen=True):
@@ -61,13 +63,14 @@ class Story(Struct, frozen=True):
 
 class Round(NamedTuple):
     """The result of one round. `calls` are the store calls of the first process, by name; `hits` is the number of
-    faults that happened."""
+    faults that happened; `seconds` is the simulated time it took."""
 
     runs: dict[RunId, RunLog]
     world: World
     processes: int
     calls: list[str]
     hits: int
+    seconds: float
 
 
 class CrashLoop:
@@ -101,8 +104,9 @@ class CrashLoop:
 
     def play(self, *faults: Fault, lives: int = 0) -> Round:
         """One round. `lives` selects the seed of the random numbers."""
-        do, world = self._processes.do, World()
+        do, world, clock = self._processes.do, World(), self._processes.loop.clock
         self._factory.reset()
+        began = clock.seconds()
         self._processes.lives = lives
         if self.story.before_each is not None:
             self.story.before_each()
@@ -114,7 +118,7 @@ class CrashLoop:
             inner = do(_of(self._factory.open))
             store, counted = faulty(inner, fault)
             if held_back is not None:
-                self._processes.loop.clock.skip(60)
+                clock.skip(60)
                 do(held_back[1].deliver_held_back("slow"))
                 store = cast("Store", LateCalls(store, held_back[1]))
             is_over = self._run_process(store, counted, world, is_faulty=fault is not None)
@@ -130,7 +134,7 @@ class CrashLoop:
             raise Difference(f"the run did not end in {number + 1} processes", RUN)
         if held_back is not None:
             do(held_back[0].close())
-        return Round(do(self._reading(read_all)), world, number + 1, calls, hits)
+        return Round(do(self._reading(read_all)), world, number + 1, calls, hits, clock.seconds() - began)
 
     def _run_process(self, store: Store, faults: Faults, world: World, *, is_faulty: bool) -> bool:
         """Run one process; whether everything was over when it ended."""
@@ -164,6 +168,9 @@ class CrashLoop:
         """Check a round with these faults; `Difference` if it is wrong."""
         self._must_end_alike(seen)
         compare(seen.world, seen.runs)
+        if seen.seconds > seen.processes * (self.whole.seconds + RECOVERY_S):
+            message = f"the runs took {seen.seconds:.0f} s, and {self.whole.seconds:.0f} s without a crash"
+            raise Difference(message, RUN)
         most = seen.processes - 1 + sum(not fault.way.startswith("die") for fault in faults) + self.story.repeats
         undisturbed = self.whole.world.executed
         for (name, node), times in seen.world.executed.items():

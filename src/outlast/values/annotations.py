@@ -16,13 +16,12 @@ from outlast.values.containers import Distinct, Listing, Mapped, Row
 from outlast.values.enums import Member, OneOf
 from outlast.values.not_storable import name_of
 from outlast.values.pydantic_models import Model
-from outlast.values.records import DataclassRecord, Hints, StructRecord
+from outlast.values.records import DataclassRecord, Hints, Named, StructRecord, Typed
 from outlast.values.scalars import BOOL, FLOAT, INT, NULL, PLAIN, TEXT, Unstorable
 from outlast.values.secrets import Secret
 from outlast.values.stdlib_types import STANDARD, FilePath
 from outlast.values.type_codec import CodecError, TypeCodec
 from outlast.values.type_hints import class_hints, required_keys
-from outlast.values.typed_dicts import Named, Typed
 from outlast.values.unions import Choice
 from outlast.values.untyped import ANYTHING, SECRET_REFERENCE
 

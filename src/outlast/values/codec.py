@@ -7,16 +7,17 @@ itself (`untyped`). A value larger than `INLINE_LIMIT` is stored as a blob, and 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
-from outlast.errors import Damaged, InvalidInput, NotFound, NotStorable
+from outlast.errors import Damaged, InvalidInput, NotFound, NotStorable, StoreError
 from outlast.history.events import Value
 from outlast.history.record import Entry
-from outlast.store import BlobRef, Blobs
+from outlast.store import BeginsEarly, BlobRef, Blobs, PendingBlob
 from outlast.values import secret_patterns
 from outlast.values.annotations import type_codec_of
 from outlast.values.find_secret import find_secret
@@ -252,3 +253,37 @@ def _decode_foreign(cls: type, tree: Any) -> Any:
         return type_codec_of(cls).decode(tree)
     except CodecError as error:
         raise ValueError(error.reason) from error
+
+
+class EagerUpload:
+    """The upload of one large value, which begins while the value is still being checked. `stored` or `drop` ends it.
+
+    Writing and hashing release the interpreter lock, so they run in parallel with the decoding that checks the value. A
+    value that fails the check is dropped before it becomes a blob, and no event refers to a blob before it is durable."""
+
+    __slots__ = ("_begun", "_blobs", "_body")
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._body = b""
+        self._begun: PendingBlob | None = None
+
+    def begin(self, body: bytes) -> None:
+        """Start with these bytes, which are probably final. They replace those of an earlier call."""
+        self.drop()
+        if len(body) > INLINE_LIMIT and isinstance(self._blobs, BeginsEarly):
+            with suppress(StoreError):  # `stored` writes them again and raises the error
+                self._begun, self._body = self._blobs.begin(body), body
+
+    async def stored(self, body: bytes | Value) -> Value:
+        """The value as the log stores it."""
+        begun, self._begun = self._begun, None
+        if begun is None or body is not self._body:
+            return await stored(body, self._blobs)
+        return reference_to(await begun.keep())
+
+    def drop(self) -> None:
+        """Discard the upload."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.drop()

@@ -1,7 +1,7 @@
 """The interface of a type codec: how the values of one annotation are stored as JSON.
 
 `encode` turns a value into a tree that msgspec writes as JSON; `decode` turns the decoded tree into the value. The modules
-`scalars`, `stdlib_types`, `enums`, `containers`, `records`, `typed_dicts`, `pydantic_models`, `unions` and `untyped`
+`scalars`, `stdlib_types`, `enums`, `containers`, `records`, `pydantic_models`, `unions` and `untyped`
 implement it; `annotations` chooses among them.
 
 A part that is not plain JSON is stored as an object with the key "$", which names its type. A stored value without that key

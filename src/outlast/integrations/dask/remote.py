@@ -21,7 +21,7 @@ from outlast.address import bucket_at
 from outlast.errors import NotFound, NotStorable
 from outlast.execution import remote
 from outlast.execution.log_capture import listen_to_logging
-from outlast.execution.process_call import outcome
+from outlast.execution.process_entry import outcome
 from outlast.execution.process_wire import Call, Kind
 from outlast.store import Blobs
 from outlast.values.codec import INLINE_LIMIT, stored

@@ -12,7 +12,7 @@ from outlast.history.record import Kind, Record
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Lost, Outcome
 from outlast.stores.sqlite.catalog import put_summaries
-from outlast.stores.sqlite.records import head_of, records_of
+from outlast.stores.sqlite.rows import head_of, records_of
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 TAIL = 256

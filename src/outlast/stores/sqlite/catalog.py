@@ -13,8 +13,7 @@ from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
 from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
-from outlast.stores.sqlite.records import head_of
-from outlast.stores.sqlite.rows import Rows, legible
+from outlast.stores.sqlite.rows import Rows, head_of, legible
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
 
 _PUT = """

@@ -9,8 +9,7 @@ from outlast.history.record import Record
 from outlast.store import LANDED, Append, Head, Outcome
 from outlast.stores.shared import bounded
 from outlast.stores.sqlite.appending import Batch, only_extends_log, written_row
-from outlast.stores.sqlite.records import head_of, records_of
-from outlast.stores.sqlite.rows import Rows, legible
+from outlast.stores.sqlite.rows import Rows, head_of, legible, records_of
 
 _RUNS = "select id, cast(run as blob) from head where id > ? {} order by id limit ?"
 

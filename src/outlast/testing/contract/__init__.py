@@ -24,7 +24,7 @@ from outlast.testing.contract.blobs import BlobsContract  # noqa: E402
 from outlast.testing.contract.catalog import CatalogContract  # noqa: E402
 from outlast.testing.contract.claims import ClaimsContract  # noqa: E402
 from outlast.testing.contract.documents import DocumentsContract  # noqa: E402
-from outlast.testing.contract.doors import Contract, Doors, with_doors  # noqa: E402
+from outlast.testing.contract.doors import Contract, Doors  # noqa: E402
 from outlast.testing.contract.journal import JournalContract  # noqa: E402
 from outlast.testing.contract.lines import LinesContract  # noqa: E402
 from outlast.testing.contract.wakeups import WakeupsContract  # noqa: E402
@@ -40,7 +40,6 @@ __all__ = [
     "LinesContract",
     "StoreContract",
     "WakeupsContract",
-    "with_doors",
 ]
 
 

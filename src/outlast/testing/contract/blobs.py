@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterable
 import pytest
 
 from outlast.errors import NotFound
-from outlast.store import BlobRef, Blobs
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.store import BlobRef, Blobs, Store
+from outlast.testing.contract.doors import Contract, Doors
 
 MEGABYTE = 1 << 20
 NO_HASHES = ("", ".", "..", "0", "zz", "☃", "a" * 300)
@@ -17,7 +17,6 @@ NO_HASHES = ("", ".", "..", "0", "zz", "☃", "a" * 300)
 class BlobsContract(Contract):
     """Tests of `outlast.store.Blobs`."""
 
-    @with_doors
     async def test_a_blob_is_read_back_byte_for_byte(self, doors: Doors) -> None:
         """S3"""
         blobs = (await doors.open()).blobs
@@ -26,7 +25,6 @@ class BlobsContract(Contract):
             assert ref.size == len(whole)
             assert await content(blobs, ref) == whole
 
-    @with_doors
     async def test_an_empty_blob_is_stored(self, doors: Doors) -> None:
         """S3"""
         blobs = (await doors.open()).blobs
@@ -35,7 +33,6 @@ class BlobsContract(Contract):
         assert await content(blobs, ref) == b""
         assert await blobs.put(chunked([])) == ref
 
-    @with_doors
     async def test_chunks_are_stored_as_one_blob(self, doors: Doors) -> None:
         """S3"""
         blobs = (await doors.open()).blobs
@@ -45,20 +42,18 @@ class BlobsContract(Contract):
         assert ref.size == len(whole)
         assert await content(blobs, ref) == whole
 
-    @with_doors
-    async def test_equal_bytes_have_one_hash_and_are_stored_once(self, doors: Doors) -> None:
+    async def test_equal_bytes_have_one_hash_and_are_stored_once(self, store: Store, other: Store) -> None:
         """S3"""
-        store, other = await doors.open(), await doors.open()
         ref = await store.blobs.put(b"the same bytes")
         assert await other.blobs.put(chunked([b"the same", b" bytes"])) == ref
         assert (await store.blobs.put(b"other bytes")).hash != ref.hash
         await store.blobs.remove(ref.hash)
         assert not await other.blobs.has(ref.hash)
 
-    @with_doors
-    async def test_a_blob_is_visible_to_other_connections_and_after_reopening(self, doors: Doors) -> None:
+    async def test_a_blob_is_visible_to_other_connections_and_after_reopening(
+        self, doors: Doors, store: Store, other: Store
+    ) -> None:
         """S3"""
-        store, other = await doors.open(), await doors.open()
         ref = await store.blobs.put(b"for all")
         assert await other.blobs.has(ref.hash)
         assert await content(other.blobs, ref) == b"for all"
@@ -66,10 +61,8 @@ class BlobsContract(Contract):
         store = await doors.reopen(store)
         assert await content(store.blobs, ref) == b"for all"
 
-    @with_doors
-    async def test_an_absent_blob_is_not_found(self, doors: Doors) -> None:
+    async def test_an_absent_blob_is_not_found(self, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         ref = await store.blobs.put(b"soon gone")
         await store.blobs.remove(ref.hash)
         await store.blobs.remove(ref.hash)
@@ -79,7 +72,6 @@ class BlobsContract(Contract):
         assert await store.blobs.put(b"soon gone") == ref
         assert await content(store.blobs, ref) == b"soon gone"
 
-    @with_doors
     async def test_an_invalid_hash_names_no_blob(self, doors: Doors) -> None:
         """S3: a hash from a damaged log may be invalid"""
         blobs = (await doors.open()).blobs
@@ -93,7 +85,6 @@ class BlobsContract(Contract):
         await blobs.remove(f"..{foreign}")
         assert foreign.read_bytes() == b"not a blob"
 
-    @with_doors
     async def test_an_error_of_the_source_is_raised_and_changes_nothing(self, doors: Doors) -> None:
         """S5"""
         blobs = (await doors.open()).blobs

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import LANDED, Derived, RunFilter
-from outlast.testing.contract.doors import Doors, with_doors
+from outlast.store import LANDED, Derived, RunFilter, Store
+from outlast.testing.contract.doors import Doors
 from outlast.testing.contract.samples import A, B, C, all_waits, answer, begin, land, summary
 from outlast.testing.contract.search import SearchContract, listed, names
 
@@ -23,18 +23,14 @@ class CatalogContract(SearchContract):
 
     # --- summaries
 
-    @with_doors
-    async def test_a_run_without_a_summary_is_not_listed(self, doors: Doors) -> None:
+    async def test_a_run_without_a_summary_is_not_listed(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await land(store, begin(A))
         assert await store.summary(A) is None
         assert await names(store) == []
 
-    @with_doors
-    async def test_every_field_of_a_summary_is_stored(self, doors: Doors) -> None:
+    async def test_every_field_of_a_summary_is_stored(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         wait = Wait("interaction", "q", "node", 5, "ok? ☃", "hash", msgspec.Raw(b'{"a": 1}'))
         words = ("p", "t\n\x00'", ("b", "a"), "x", "r", "c")
         full = RunSummary(A, 9, RunStatus.WAITING, "w", 2, "v1", "graph", 7, 8, *words, True, True, 6, 1, (wait,))
@@ -44,10 +40,8 @@ class CatalogContract(SearchContract):
 
     # --- correcting
 
-    @with_doors
-    async def test_a_stale_summary_is_corrected_only_at_the_expected_version(self, doors: Doors) -> None:
+    async def test_a_stale_summary_is_corrected_only_at_the_expected_version(self, store: Store, other: Store) -> None:
         """S1"""
-        store, other = await doors.open(), await doors.open()
         await land(store, begin(A, count=9, summary=summary(A, 1, tags=("old",))))
         right, late = summary(A, 9, title="right", tags=("new",)), summary(A, 8, title="late")
         assert not await store.correct(right, 2)
@@ -58,36 +52,29 @@ class CatalogContract(SearchContract):
         assert await other.summary(A) == right
         assert (await names(other, tags=("new",)), await names(other, tags=("old",))) == ([A], [])
 
-    @with_doors
-    async def test_a_correction_never_stores_an_older_summary(self, doors: Doors) -> None:
+    async def test_a_correction_never_stores_an_older_summary(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await land(store, begin(A, count=9, summary=summary(A, 5, title="newer")))
         assert not await store.correct(summary(A, 4, title="older"), 5)
         assert await store.summary(A) == summary(A, 5, title="newer")
         assert await store.correct(summary(A, 5, title="same"), 5), "a summary of the same version replaces a wrong one"
 
-    @with_doors
-    async def test_one_of_two_concurrent_corrections_wins(self, doors: Doors) -> None:
+    async def test_one_of_two_concurrent_corrections_wins(self, store: Store, other: Store) -> None:
         """S1"""
-        store, other = await doors.open(), await doors.open()
         await land(store, begin(A, count=9, summary=summary(A, 1)))
         one, two = summary(A, 8, title="one"), summary(A, 9, title="two")
         won = await asyncio.gather(store.correct(one, 1), other.correct(two, 1))
         assert sorted(won) == [False, True]
         assert await store.summary(A) == (one if won[0] else two)
 
-    @with_doors
-    async def test_a_missing_summary_counts_as_version_0(self, doors: Doors) -> None:
+    async def test_a_missing_summary_counts_as_version_0(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         assert not await store.correct(summary(A), 0), "the run does not exist"
         await land(store, begin(A))
         assert not await store.correct(summary(A), 1)
         assert await store.correct(summary(A), 0)
         assert await names(store) == [A]
 
-    @with_doors
     async def test_a_corrected_run_is_found_by_its_new_fields_only(self, doors: Doors) -> None:
         """S1, S7"""
         store = await listed(doors, other={"created": 50})
@@ -107,10 +94,8 @@ class CatalogContract(SearchContract):
 
     # --- derived records
 
-    @with_doors
-    async def test_head_summary_and_waits_are_read_together(self, doors: Doors) -> None:
+    async def test_head_summary_and_waits_are_read_together(self, store: Store, other: Store) -> None:
         """S1"""
-        store, other = await doors.open(), await doors.open()
         assert await other.derived(A) == Derived(None)
         ask, due = Wait("interaction", "q", text="ok?"), Wait("timer", "t", due=5)
         head = await land(store, begin(A, summary=summary(A), opens=[ask, due]))
@@ -118,10 +103,10 @@ class CatalogContract(SearchContract):
         head = await land(store, answer(head, ask.name))
         assert await other.derived(A) == Derived(head, summary(A), {due.name: due})
 
-    @with_doors
-    async def test_summary_and_waits_are_rewritten_together_at_the_expected_version(self, doors: Doors) -> None:
+    async def test_summary_and_waits_are_rewritten_together_at_the_expected_version(
+        self, store: Store, other: Store
+    ) -> None:
         """S1, S7: of the head, only `closed` changes"""
-        store, other = await doors.open(), await doors.open()
         stale, due = Wait("interaction", "q"), Wait("timer", "t", due=5)
         old = summary(A, 1, workflow="typo", parent="typo", exclusive="typo", created=1, tags=("typo",))
         head = await land(store, begin(A, count=3, summary=old, opens=[stale]))
@@ -134,17 +119,13 @@ class CatalogContract(SearchContract):
         assert await names(store, tags=("new",), workflow="right", parent="p", exclusive="x") == [A]
         assert await names(store, tags=("typo",)) == await names(store, exclusive="typo") == []
 
-    @with_doors
-    async def test_an_absent_run_is_not_rewritten(self, doors: Doors) -> None:
+    async def test_an_absent_run_is_not_rewritten(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         assert not await store.rewrite(summary(A), [], closed=False)
         assert await names(store) == []
 
-    @with_doors
-    async def test_all_runs_and_unfinished_runs_are_listed_from_their_heads(self, doors: Doors) -> None:
+    async def test_all_runs_and_unfinished_runs_are_listed_from_their_heads(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         assert await store.runs() == ([], "")
         await land(store, begin(A, summary=summary(A, status=RunStatus.FAILED, held=True)))
         await land(store, begin(B, summary=summary(B, status=RunStatus.COMPLETED), closed=True))
@@ -158,10 +139,8 @@ class CatalogContract(SearchContract):
 
     # --- scratch
 
-    @with_doors
-    async def test_the_latest_scratch_is_listed_beside_the_summary(self, doors: Doors) -> None:
+    async def test_the_latest_scratch_is_listed_beside_the_summary(self, store: Store, other: Store) -> None:
         """S1: it is not a fact and changes none"""
-        store, other = await doors.open(), await doors.open()
         made = [begin(run, summary=summary(run)) for run in (A, B)]
         assert await store.append(made) == [LANDED, LANDED]
         await store.note({A: b"10%", B: bytes(range(256))})
@@ -171,10 +150,8 @@ class CatalogContract(SearchContract):
         assert (shown[A].scratch, shown[B].scratch) == (b"20%", bytes(range(256)))
         assert (shown[A].summary, await other.head(A)) == (made[0].summary, made[0].head)
 
-    @with_doors
-    async def test_scratch_of_an_absent_run_creates_no_run(self, doors: Doors) -> None:
+    async def test_scratch_of_an_absent_run_creates_no_run(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await store.note({A: b"10%"})
         assert await names(store) == []
         assert await store.head(A) is None

@@ -10,7 +10,7 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Claim
-from outlast.testing.contract.doors import Doors, with_doors
+from outlast.testing.contract.doors import Doors
 from outlast.testing.contract.leases import LeaseContract, held_by_ann, holder, workers
 from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, begin_ready, follow, land, summary
 
@@ -20,7 +20,6 @@ class ClaimsContract(LeaseContract):
 
     # --- one holder
 
-    @with_doors
     async def test_a_run_that_a_live_worker_holds_is_not_claimed_by_another(self, doors: Doors) -> None:
         """S6"""
         _, other = await held_by_ann(doors)
@@ -28,7 +27,6 @@ class ClaimsContract(LeaseContract):
         assert await other.claim(BEN) == []
         assert await holder(other) == ANN
 
-    @with_doors
     async def test_a_claimed_run_cannot_be_claimed_in_another_way(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
@@ -39,7 +37,6 @@ class ClaimsContract(LeaseContract):
         assert await other.claim(BEN, workflows=["w"]) == []
         assert await store.claim(ANN, workflows=["w"]) == [], "the holder does not get it again without naming it"
 
-    @with_doors
     async def test_workers_on_two_connections_never_claim_the_same_run(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
@@ -55,7 +52,6 @@ class ClaimsContract(LeaseContract):
 
     # --- candidates
 
-    @with_doors
     async def test_a_named_run_is_claimed_in_any_state(self, doors: Doors) -> None:
         """S6"""
         store, _ = await workers(doors)
@@ -67,7 +63,6 @@ class ClaimsContract(LeaseContract):
             (run, "claimed", "") for run in (A, B, C)
         ]
 
-    @with_doors
     async def test_without_names_only_ready_runs_are_claimed(self, doors: Doors) -> None:
         """S8"""
         store, _ = await workers(doors)
@@ -78,7 +73,6 @@ class ClaimsContract(LeaseContract):
         await land(store, follow(asleep, kind=Kind.GUEST))
         assert [claim.run for claim in await store.claim(ANN, limit=9)] == [A]
 
-    @with_doors
     async def test_without_names_interrupted_runs_are_claimed(self, doors: Doors) -> None:
         """S8"""
         _, other = await held_by_ann(doors)
@@ -87,7 +81,6 @@ class ClaimsContract(LeaseContract):
         (claim,) = await other.claim(CAT, limit=9)
         assert (claim.run, claim.worker, claim.previous, claim.cause) == (A, CAT, ANN, "expired")
 
-    @with_doors
     async def test_a_worker_claims_only_the_workflows_it_names(self, doors: Doors) -> None:
         """S6"""
         store, _ = await workers(doors)
@@ -101,7 +94,6 @@ class ClaimsContract(LeaseContract):
         claims = await store.claim(BEN, workflows=["bake"], limit=9)
         assert {claim.run for claim in claims} == {A, C}, "B was interrupted, but has another workflow"
 
-    @with_doors
     async def test_no_more_than_the_limit_is_claimed(self, doors: Doors) -> None:
         """S6"""
         store, _ = await workers(doors)
@@ -117,7 +109,6 @@ class ClaimsContract(LeaseContract):
 
     # --- epochs
 
-    @with_doors
     async def test_every_claim_has_a_greater_epoch_than_all_before_it(self, doors: Doors) -> None:
         """S6: after a release, an expiry, a claim without takeover, a takeover and a retirement"""
         store, other = await workers(doors)
@@ -142,7 +133,6 @@ class ClaimsContract(LeaseContract):
         epochs.append(claim.epoch)
         assert epochs == sorted(set(epochs)), "the epochs do not grow"
 
-    @with_doors
     async def test_a_takeover_with_the_epoch_of_a_claim_succeeds(self, doors: Doors) -> None:
         """S2, S6"""
         store, other = await held_by_ann(doors)
@@ -156,7 +146,6 @@ class ClaimsContract(LeaseContract):
         await land(other, follow(taken, release=True))
         assert await store.holding(A) is None
 
-    @with_doors
     async def test_a_holder_that_names_its_run_gets_a_claim_with_a_new_epoch(self, doors: Doors) -> None:
         """S6: so a claim survives the loss of its answer"""
         store, other = await held_by_ann(doors)
@@ -166,7 +155,6 @@ class ClaimsContract(LeaseContract):
         assert once_more.epoch > again.epoch > 1
         assert await other.claim(BEN, runs=[A]) == []
 
-    @with_doors
     async def test_a_run_named_twice_gets_no_epoch_twice(self, doors: Doors) -> None:
         """S6"""
         store, _ = await workers(doors)

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from outlast.errors import InvalidInput
-from outlast.store import Document
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.store import Document, Store
+from outlast.testing.contract.doors import Contract, Doors
 
 RIVALS = 4
 
@@ -20,10 +20,10 @@ def written(name: str, version: str, body: bytes = b"value") -> Document:
 class DocumentsContract(Contract):
     """Tests of `outlast.store.Documents`."""
 
-    @with_doors
-    async def test_a_document_is_visible_to_other_connections_and_after_reopening(self, doors: Doors) -> None:
+    async def test_a_document_is_visible_to_other_connections_and_after_reopening(
+        self, doors: Doors, store: Store, other: Store
+    ) -> None:
         """S10"""
-        store, other = await doors.open(), await doors.open()
         document = written("tokens/a.b_c-1", "v1", bytes(range(256)))
         assert await store.document(document.name) is None
         assert await store.put_document(document)
@@ -32,10 +32,8 @@ class DocumentsContract(Contract):
         assert await store.document(document.name) == document
         assert await store.document("tokens/other") is None
 
-    @with_doors
-    async def test_a_document_is_replaced_only_at_the_expected_version(self, doors: Doors) -> None:
+    async def test_a_document_is_replaced_only_at_the_expected_version(self, store: Store, other: Store) -> None:
         """S10"""
-        store, other = await doors.open(), await doors.open()
         assert await store.put_document(written("a", "v1"))
         assert not await other.put_document(written("a", "v2")), "the document exists"
         assert not await other.put_document(written("a", "v2"), replaces="v0")
@@ -45,10 +43,8 @@ class DocumentsContract(Contract):
         assert await store.document("a") == written("a", "v2", b"new")
         assert await store.document("b") is None
 
-    @with_doors
-    async def test_a_repeated_write_of_a_document_is_recognised(self, doors: Doors) -> None:
+    async def test_a_repeated_write_of_a_document_is_recognised(self, store: Store) -> None:
         """S10: the answer to the first write may be lost"""
-        store = await doors.open()
         for _ in range(2):
             assert await store.put_document(written("a", "v1"))
         for _ in range(2):
@@ -56,10 +52,8 @@ class DocumentsContract(Contract):
         for _ in range(2):
             assert await store.remove_document("a", "v2")
 
-    @with_doors
-    async def test_a_document_is_removed_only_at_the_expected_version(self, doors: Doors) -> None:
+    async def test_a_document_is_removed_only_at_the_expected_version(self, store: Store, other: Store) -> None:
         """S10"""
-        store, other = await doors.open(), await doors.open()
         assert await store.put_document(written("a", "v1"))
         assert not await other.remove_document("a", "v0")
         assert await other.document("a") == written("a", "v1")
@@ -70,7 +64,6 @@ class DocumentsContract(Contract):
         assert await store.put_document(written("a", "v3")), "the name is free again"
         assert await other.document("a") == written("a", "v3")
 
-    @with_doors
     async def test_one_of_several_writers_of_a_version_wins(self, doors: Doors) -> None:
         """S10"""
         stores = [await doors.open() for _ in range(RIVALS)]
@@ -85,10 +78,8 @@ class DocumentsContract(Contract):
             assert [await store.document("a") for store in stores] == [winner] * RIVALS
             last = winner.version
 
-    @with_doors
-    async def test_documents_are_listed_by_name_prefix_and_limit(self, doors: Doors) -> None:
+    async def test_documents_are_listed_by_name_prefix_and_limit(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         names = ["session/1", "session/10", "session/2", "sessions", "setting/a", "token/b/c"]
         for name in reversed(names):
             assert await store.put_document(written(name, "v-" + name.replace("/", "-"), name.encode()))
@@ -99,10 +90,8 @@ class DocumentsContract(Contract):
         assert [each.body for each in await store.documents("token/")] == [b"token/b/c"]
         assert await store.documents("none/") == []
 
-    @with_doors
-    async def test_an_invalid_document_name_is_refused(self, doors: Doors) -> None:
+    async def test_an_invalid_document_name_is_refused(self, store: Store) -> None:
         """S10"""
-        store = await doors.open()
         for name in ("", "/", "a/", "/a", "a//b", "../a", "a/..", "A", "a b", "ä", "a,b", "a" * 201, "a\n"):
             with pytest.raises(InvalidInput):
                 await store.put_document(written(name, "v1"))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from outlast.store import Store
 
@@ -51,21 +53,24 @@ class Doors:
 
 
 class Contract:
-    """The base class of all parts of the suite."""
+    """The base class of all parts of the suite. pytest runs each `async def test_…` of a subclass as a plain test: its
+    argument `doors` is the `Doors` of the test, every other one a connection."""
+
+    def __init_subclass__(cls) -> None:
+        for name, test in list(vars(cls).items()):
+            if name.startswith("test_") and inspect.iscoroutinefunction(test):
+                setattr(cls, name, _plain(test))
 
     async def open_store(self, where: Path) -> Store:
         """Open a connection to the data in the folder `where`, which is empty at first."""
         raise NotImplementedError("implement `open_store` to open your store")
 
 
-Part = TypeVar("Part", bound=Contract)
+def _plain(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[[Contract, Path], None]:
+    """Convert a test coroutine into a plain test."""
 
-
-def with_doors(test: Callable[[Part, Doors], Coroutine[Any, Any, None]]) -> Callable[[Part, Path], None]:
-    """Convert a test coroutine that opens connections into a plain test."""
-
-    def run(self: Part, tmp_path: Path) -> None:
-        asyncio.run(_run(lambda doors: test(self, doors), Doors(self.open_store, tmp_path)))
+    def run(self: Contract, tmp_path: Path) -> None:
+        asyncio.run(_run(partial(test, self), Doors(self.open_store, tmp_path)))
 
     # Not functools.wraps: pytest would then inspect `test` and require a fixture named `doors`.
     run.__name__, run.__qualname__ = test.__name__, test.__qualname__
@@ -73,9 +78,10 @@ def with_doors(test: Callable[[Part, Doors], Coroutine[Any, Any, None]]) -> Call
     return run
 
 
-async def _run(test: Callable[[Doors], Coroutine[Any, Any, None]], doors: Doors) -> None:
+async def _run(test: Callable[..., Coroutine[Any, Any, None]], doors: Doors) -> None:
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            await test(doors)
+            names = inspect.signature(test).parameters
+            await test(**{name: doors if name == "doors" else await doors.open() for name in names})
     finally:
         await doors.close_all()

@@ -8,7 +8,7 @@ from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Head, Lost, Store
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.doors import Contract
 from outlast.testing.contract.samples import A, B, answer, begin, begin_ready, chain, follow, land, trace
 
 RACES = 200
@@ -19,10 +19,8 @@ class FencingContract(Contract):
 
     # --- versions
 
-    @with_doors
-    async def test_an_append_at_the_expected_version_succeeds(self, doors: Doors) -> None:
+    async def test_an_append_at_the_expected_version_succeeds(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         first = begin(A, count=2)
         second = follow(first.head, count=3)
         assert await store.append([first]) == [LANDED]
@@ -30,10 +28,8 @@ class FencingContract(Contract):
         assert await store.head(A) == second.head
         assert await store.read(A) == [first.record, second.record]
 
-    @with_doors
-    async def test_an_append_behind_the_log_is_lost_with_the_tail_of_the_log(self, doors: Doors) -> None:
+    async def test_an_append_behind_the_log_is_lost_with_the_tail_of_the_log(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         made = await chain(store, A, 2, 1, 3)
         head, before = await store.head(A), await trace(store, A)
         late = follow(Head(A, made[0].last, made[0].digest, 1))
@@ -43,27 +39,21 @@ class FencingContract(Contract):
         assert list(lost.tail) == made[1 : 1 + len(lost.tail)], "the tail is in order and has no gap"
         assert await trace(store, A) == before
 
-    @with_doors
-    async def test_an_append_ahead_of_the_log_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_ahead_of_the_log_is_lost(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         head = await land(store, begin(A))
         lost = await lose(store, follow(Head(A, 5, head.digest, 1)))
         assert (lost.why, lost.head, lost.tail) == ("version", head, ())
 
-    @with_doors
-    async def test_an_append_to_an_absent_run_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_to_an_absent_run_is_lost(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         for kind in (Kind.OWNER, Kind.TAKEOVER, Kind.GUEST, Kind.CONTROL):
             lost = await lose(store, follow(Head(A, 3, b"d" * 16, 1), kind=kind))
             assert (lost.why, lost.head, lost.tail) == ("version", None, ())
         assert await store.head(A) is None
 
-    @with_doors
-    async def test_a_run_is_created_once(self, doors: Doors) -> None:
+    async def test_a_run_is_created_once(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         created = begin(A)
         await land(store, created)
         for again in (begin(A), begin_ready(A)):
@@ -71,10 +61,8 @@ class FencingContract(Contract):
             assert (lost.why, lost.head) == ("version", created.head)
             assert lost.tail[:1] == (created.record,)
 
-    @with_doors
-    async def test_a_record_that_overlaps_another_is_lost(self, doors: Doors) -> None:
+    async def test_a_record_that_overlaps_another_is_lost(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         (whole,) = await chain(store, A, 5)
         lost = await lose(store, follow(Head(A, 2, whole.digest, 1)))
         assert lost.why == "version"
@@ -82,10 +70,8 @@ class FencingContract(Contract):
 
     # --- repeated appends
 
-    @with_doors
-    async def test_a_repeated_append_is_recognised_and_stored_once(self, doors: Doors) -> None:
+    async def test_a_repeated_append_is_recognised_and_stored_once(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         created = begin(A)
         second = follow(created.head)
         third = follow(second.head)
@@ -97,20 +83,16 @@ class FencingContract(Contract):
             assert lost.tail[:1] == (append.record,)
         assert await store.read(A) == [created.record, second.record, third.record]
 
-    @with_doors
-    async def test_a_fenced_owner_recognises_its_own_append(self, doors: Doors) -> None:
+    async def test_a_fenced_owner_recognises_its_own_append(self, store: Store) -> None:
         """S2: a stale version is reported before a stale epoch"""
-        store = await doors.open()
         last = follow(await land(store, begin(A)))
         await land(store, last)
         await land(store, follow(last.head, kind=Kind.TAKEOVER))
         lost = await lose(store, last)
         assert (lost.why, lost.tail[:1]) == ("version", (last.record,))
 
-    @with_doors
-    async def test_a_repeated_answer_is_recognised_after_its_wait_ended(self, doors: Doors) -> None:
+    async def test_a_repeated_answer_is_recognised_after_its_wait_ended(self, store: Store) -> None:
         """S2: a stale version is reported before a missing wait"""
-        store = await doors.open()
         head = await land(store, begin(A, opens=[Wait("interaction", "q")]))
         given = answer(head, "interaction:q")
         await land(store, given)
@@ -119,10 +101,8 @@ class FencingContract(Contract):
 
     # --- epochs
 
-    @with_doors
-    async def test_an_append_of_an_owner_with_another_epoch_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_of_an_owner_with_another_epoch_is_lost(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         head = await land(store, begin(A, epoch=3))
         before = await trace(store, A)
         for epoch in (1, 2, 4):
@@ -130,10 +110,8 @@ class FencingContract(Contract):
             assert (lost.why, lost.head) == ("epoch", head)
         assert await trace(store, A) == before
 
-    @with_doors
-    async def test_a_takeover_needs_a_strictly_greater_epoch(self, doors: Doors) -> None:
+    async def test_a_takeover_needs_a_strictly_greater_epoch(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         head = await land(store, begin(A, epoch=3))
         for epoch in (1, 2, 3):
             lost = await lose(store, follow(head, kind=Kind.TAKEOVER, epoch=epoch))
@@ -142,19 +120,15 @@ class FencingContract(Contract):
         assert await store.head(A) == taken
         assert taken.epoch == 7
 
-    @with_doors
-    async def test_a_takeover_fences_off_the_old_owner(self, doors: Doors) -> None:
+    async def test_a_takeover_fences_off_the_old_owner(self, store: Store, other: Store) -> None:
         """S2"""
-        store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A))
         taken = await land(other, follow(head, kind=Kind.TAKEOVER))
         assert (await lose(store, follow(taken, epoch=head.epoch))).why == "epoch"
         await land(other, follow(taken))
 
-    @with_doors
-    async def test_an_append_of_a_guest_needs_no_epoch_and_keeps_the_owners(self, doors: Doors) -> None:
+    async def test_an_append_of_a_guest_needs_no_epoch_and_keeps_the_owners(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         head = await land(store, begin(A, epoch=5))
         for kind in (Kind.GUEST, Kind.CONTROL):
             head = await land(store, follow(head, kind=kind))
@@ -164,10 +138,8 @@ class FencingContract(Contract):
 
     # --- needed waits
 
-    @with_doors
-    async def test_an_append_that_needs_an_absent_wait_is_lost(self, doors: Doors) -> None:
+    async def test_an_append_that_needs_an_absent_wait_is_lost(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         head = await land(store, begin(A, opens=[Wait("interaction", "q"), Wait("timer", "t")]))
         await land(store, begin(B, opens=[Wait("interaction", "elsewhere")]))
         before = await trace(store, A)
@@ -177,28 +149,22 @@ class FencingContract(Contract):
         assert await trace(store, A) == before
         await land(store, follow(head, kind=Kind.GUEST, needs=["interaction:q", "timer:t"]))
 
-    @with_doors
-    async def test_a_wait_is_ended_once(self, doors: Doors) -> None:
+    async def test_a_wait_is_ended_once(self, store: Store, other: Store) -> None:
         """S2"""
-        store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A, opens=[Wait("interaction", "q")]))
         head = await land(store, answer(head, "interaction:q"))
         assert (await lose(other, answer(head, "interaction:q"))).why == "wait"
 
-    @with_doors
-    async def test_the_first_append_of_a_run_cannot_need_a_wait(self, doors: Doors) -> None:
+    async def test_the_first_append_of_a_run_cannot_need_a_wait(self, store: Store) -> None:
         """S2"""
-        store = await doors.open()
         lost = await lose(store, begin(A, kind=Kind.GUEST, epoch=0, needs=["interaction:q"]))
         assert (lost.why, lost.head) == ("wait", None)
         assert await store.head(A) is None
 
     # --- races
 
-    @with_doors
-    async def test_one_of_two_concurrent_appends_at_a_version_wins(self, doors: Doors) -> None:
+    async def test_one_of_two_concurrent_appends_at_a_version_wins(self, store: Store, other: Store) -> None:
         """S2"""
-        store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A))
         for _ in range(RACES):
             rivals = [follow(head), follow(head, kind=Kind.GUEST)]
@@ -211,10 +177,8 @@ class FencingContract(Contract):
             head = winner[1].head
         await must_be_gapless(other, A, RACES + 1)
 
-    @with_doors
-    async def test_concurrent_writers_on_two_connections_leave_no_gap(self, doors: Doors) -> None:
+    async def test_concurrent_writers_on_two_connections_leave_no_gap(self, store: Store, other: Store) -> None:
         """S2"""
-        store, other = await doors.open(), await doors.open()
         head = await land(store, begin(A))
         landed = await asyncio.gather(*(insist(each, head, RACES // 4) for each in (store, other, store, other)))
         log = await must_be_gapless(store, A, RACES + 1)

@@ -8,7 +8,7 @@ from outlast.history.ids import checked_run
 from outlast.history.record import Record
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Append, Store
-from outlast.testing.contract.doors import Doors, with_doors
+from outlast.testing.contract.doors import Doors
 from outlast.testing.contract.fencing import FencingContract
 from outlast.testing.contract.samples import ANN, NO_TRACE, A, B, begin, chain, follow, in_pages, land, summary, trace
 from outlast.testing.contract.wholeness import WholenessContract
@@ -21,10 +21,8 @@ class JournalContract(FencingContract, WholenessContract):
 
     # --- bytes
 
-    @with_doors
-    async def test_bodies_of_any_bytes_are_stored_exactly(self, doors: Doors) -> None:
+    async def test_bodies_of_any_bytes_are_stored_exactly(self, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         bodies = [b"", b"\x00", bytes(range(256)), b"not json", '["ünïcödé ☃"]'.encode(), b"[1, 2 ,\n3]"]
         append = begin(A, body=b"[]")
         records = [append.record]
@@ -36,10 +34,8 @@ class JournalContract(FencingContract, WholenessContract):
         assert await store.read(A) == records
         assert [type(record.body) for record in await store.read(A)] == [bytes] * len(records)
 
-    @with_doors
-    async def test_large_bodies_are_stored_exactly(self, doors: Doors) -> None:
+    async def test_large_bodies_are_stored_exactly(self, doors: Doors, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         large = [bytes([number]) * (2 * MEGABYTE) for number in (0, 97, 255)]
         first = begin(A, body=large[0])
         others = [follow(first.head, body=large[1]), begin(B, body=large[2])]
@@ -49,18 +45,14 @@ class JournalContract(FencingContract, WholenessContract):
         assert [record.body for record in await store.read(A)] == large[:2]
         assert [record.body for record in await store.read(B)] == large[2:]
 
-    @with_doors
-    async def test_every_field_of_a_record_is_stored(self, doors: Doors) -> None:
+    async def test_every_field_of_a_record_is_stored(self, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         created = begin(A, epoch=1 << 40, branch=(1 << 31) - 1, count=(1 << 31) - 1, body=b"[]")
         await land(store, created)
         assert await store.read(A) == [created.record]
 
-    @with_doors
-    async def test_similar_run_ids_are_different_runs(self, doors: Doors) -> None:
+    async def test_similar_run_ids_are_different_runs(self, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         names = ["a", "A", "aa", "a.", "a:", "a@b=c+d-e_f:g.h", "0", "00", "1e1", "9" * 200, "a" * 199, "a" * 200]
         made = [begin(checked_run(name), summary=summary(checked_run(name))) for name in names]
         assert await store.append(made) == [LANDED] * len(made)
@@ -68,20 +60,16 @@ class JournalContract(FencingContract, WholenessContract):
             seen = await trace(store, append.record.run)
             assert (seen.head, seen.log, seen.summary) == (append.head, (append.record,), append.summary)
 
-    @with_doors
-    async def test_an_absent_run_has_no_records(self, doors: Doors) -> None:
+    async def test_an_absent_run_has_no_records(self, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         assert await trace(store, A) == NO_TRACE
         await land(store, begin(A))
         assert await trace(store, B) == NO_TRACE
 
     # --- ranges
 
-    @with_doors
-    async def test_a_range_returns_every_record_that_overlaps_it(self, doors: Doors) -> None:
+    async def test_a_range_returns_every_record_that_overlaps_it(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         made = await chain(store, A, 1, 3, 1, 4, 2)
         end = made[-1].last
         for first in range(1, end + 2):
@@ -89,19 +77,15 @@ class JournalContract(FencingContract, WholenessContract):
             for last in range(first, end + 3):
                 assert await store.read(A, first, last) == overlapping(made, first, last)
 
-    @with_doors
-    async def test_a_log_is_read_in_pages_without_loss_or_repeat(self, doors: Doors) -> None:
+    async def test_a_log_is_read_in_pages_without_loss_or_repeat(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         made = await chain(store, A, *([1, 3, 2] * 5))
         for limit in (1, 2, 4, 5, 15, 16):
             for start in (1, 3, 4):
                 assert await paged(store, start, limit) == overlapping(made, start, made[-1].last)
 
-    @with_doors
-    async def test_a_full_page_has_exactly_limit_records(self, doors: Doors) -> None:
+    async def test_a_full_page_has_exactly_limit_records(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         made = await chain(store, A, 2, 2, 2)
         assert await store.read(A, 1, limit=2) == made[:2]
         assert await store.read(A, 2, limit=2) == made[:2], "the range begins inside a record"
@@ -109,10 +93,8 @@ class JournalContract(FencingContract, WholenessContract):
         assert await store.read(A, 3, limit=2) == made[1:]
         assert await store.read(A, 7, limit=2) == []
 
-    @with_doors
-    async def test_the_logs_of_two_runs_do_not_mix(self, doors: Doors) -> None:
+    async def test_the_logs_of_two_runs_do_not_mix(self, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         one, two = begin(A), begin(B)
         logs: dict[str, list[Record]] = {A: [], B: []}
         for _ in range(5):
@@ -125,10 +107,8 @@ class JournalContract(FencingContract, WholenessContract):
 
     # --- other connections
 
-    @with_doors
-    async def test_an_append_is_visible_to_another_connection_at_once(self, doors: Doors) -> None:
+    async def test_an_append_is_visible_to_another_connection_at_once(self, store: Store, other: Store) -> None:
         """S3"""
-        store, other = await doors.open(), await doors.open()
         await store.enrol(ANN, 60)
         append = laden(None)
         for _ in range(10):
@@ -139,10 +119,8 @@ class JournalContract(FencingContract, WholenessContract):
             assert (seen.head, seen.summary, seen.waits) == (append.head, append.summary, append.opens)
             append = laden(append)
 
-    @with_doors
-    async def test_an_append_is_visible_after_reopening(self, doors: Doors) -> None:
+    async def test_an_append_is_visible_after_reopening(self, doors: Doors, store: Store) -> None:
         """S3"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         one = laden(None)
         two = laden(one)
@@ -155,10 +133,8 @@ class JournalContract(FencingContract, WholenessContract):
         assert seen.holding is not None
         assert seen.holding.worker == ANN
 
-    @with_doors
-    async def test_a_connection_that_has_read_sees_later_appends_of_another(self, doors: Doors) -> None:
+    async def test_a_connection_that_has_read_sees_later_appends_of_another(self, store: Store, other: Store) -> None:
         """S2, S3"""
-        store, other = await doors.open(), await doors.open()
         assert await other.head(A) is None
         assert await other.read(A) == []
         first = begin(A)

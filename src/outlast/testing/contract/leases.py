@@ -7,7 +7,7 @@ import asyncio
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.store import LANDED, Holding, Store
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.doors import Contract, Doors
 from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, follow, in_pages, land, summary
 
 
@@ -16,7 +16,6 @@ class LeaseContract(Contract):
 
     # --- leases
 
-    @with_doors
     async def test_a_claim_lasts_as_long_as_its_worker_by_the_stores_clock(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
@@ -28,7 +27,6 @@ class LeaseContract(Contract):
         assert (claim.worker, claim.previous, claim.cause) == (CAT, ANN, "expired")
         assert await holder(store) == CAT
 
-    @with_doors
     async def test_a_worker_renews_for_all_its_runs(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
@@ -40,7 +38,6 @@ class LeaseContract(Contract):
         assert await other.claim(BEN, runs=[A, B], limit=2) == []
         assert await other.claim(BEN, limit=2) == []
 
-    @with_doors
     async def test_a_worker_renews_through_a_reopened_store_on_another_loop(self, doors: Doors) -> None:
         """S6: so a blocked event loop loses no claims"""
         store, other = await held_by_ann(doors)
@@ -59,7 +56,6 @@ class LeaseContract(Contract):
         assert await other.claim(BEN, runs=[A]) == []
         assert await store.renew(ANN, 30)
 
-    @with_doors
     async def test_renewal_of_an_unknown_worker_fails(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
@@ -68,7 +64,6 @@ class LeaseContract(Contract):
         assert not await other.renew(ANN, 30)
         assert await other.renew(BEN, 30)
 
-    @with_doors
     async def test_a_worker_is_listed_with_its_workflows_and_its_last_renewal(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
@@ -89,15 +84,12 @@ class LeaseContract(Contract):
         await store.retire(CAT)
         assert CAT not in {each.worker for each in await other.workers()}
 
-    @with_doors
-    async def test_skew_is_added_to_the_clock(self, doors: Doors) -> None:
+    async def test_skew_is_added_to_the_clock(self, store: Store) -> None:
         """S6"""
-        store = await doors.open()
         before = await store.now()
         store.skew = 3_600_000_000
         assert 3_600_000_000 <= await store.now() - before < 3_700_000_000
 
-    @with_doors
     async def test_other_connections_see_the_holder_of_a_run_and_its_expiry(self, doors: Doors) -> None:
         """S6"""
         _, other = await held_by_ann(doors)
@@ -112,7 +104,6 @@ class LeaseContract(Contract):
         assert (late.worker, late.expires, late.is_live) == (ANN, holding.expires, False)
         assert await other.holding(B) is None
 
-    @with_doors
     async def test_holdings_are_listed_in_pages(self, doors: Doors) -> None:
         """S7"""
         store, other = await workers(doors)
@@ -129,7 +120,6 @@ class LeaseContract(Contract):
 
     # --- releases
 
-    @with_doors
     async def test_a_run_is_released_only_at_the_expected_version(self, doors: Doors) -> None:
         """S8"""
         store, other = await held_by_ann(doors)
@@ -142,7 +132,6 @@ class LeaseContract(Contract):
         assert await store.release(A, ANN, moved.version)
         assert await store.holding(A) is None
 
-    @with_doors
     async def test_a_released_run_is_ready_only_if_requested(self, doors: Doors) -> None:
         """S8"""
         store, other = await held_by_ann(doors)
@@ -156,7 +145,6 @@ class LeaseContract(Contract):
         (claim,) = await other.claim(BEN)
         assert (claim.run, claim.previous, claim.cause) == (A, "", "claimed")
 
-    @with_doors
     async def test_a_worker_releases_only_its_own_runs(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
@@ -164,7 +152,6 @@ class LeaseContract(Contract):
         assert await holder(store) == ANN
         assert await other.claim(BEN) == []
 
-    @with_doors
     async def test_the_runs_of_a_retired_worker_become_ready(self, doors: Doors) -> None:
         """S8"""
         store, other = await held_by_ann(doors)
@@ -176,7 +163,6 @@ class LeaseContract(Contract):
         assert [(claim.run, claim.previous, claim.cause) for claim in claims] == [(A, "", "claimed")]
         assert await holder(other, B) == BEN
 
-    @with_doors
     async def test_a_run_whose_old_owner_still_appends_stays_claimable(self, doors: Doors) -> None:
         """S8: another worker claimed it and retired before its takeover"""
         store, other = await held_by_ann(doors)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.store import LANDED, LINES_PER_ATTEMPT, Line, Store
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.doors import Contract, Doors
 from outlast.testing.contract.samples import BEGINNING, A, B, C, begin, in_pages, land, summary, trace
 
 TEXTS = ("", " ", "two\nlines\r\n", "nul \x00 inside", "ünïcödé ☃ 🐍", "'; drop table line; --", "x" * 8_000)
@@ -23,7 +23,6 @@ class LinesContract(Contract):
 
     # --- writing
 
-    @with_doors
     async def test_lines_are_stored_completely_and_in_order(self, doors: Doors) -> None:
         """S9"""
         store = await with_runs(doors, A)
@@ -33,7 +32,6 @@ class LinesContract(Contract):
             replace(line, number=number, place=1) for number, line in enumerate(lines, start=1)
         ]
 
-    @with_doors
     async def test_lines_are_counted_by_run_and_by_attempt(self, doors: Doors) -> None:
         """S9: in one or several calls, ignoring the numbers passed in"""
         store = await with_runs(doors, A, B)
@@ -50,7 +48,6 @@ class LinesContract(Contract):
         ]
         assert await counted(store, B) == [("m", 1, 1, 1), ("n", 1, 2, 1)]
 
-    @with_doors
     async def test_lines_are_visible_to_other_connections_and_after_reopening(self, doors: Doors) -> None:
         """S9: the numbers continue"""
         store, other = await with_runs(doors, A), await doors.open()
@@ -66,7 +63,6 @@ class LinesContract(Contract):
             ("three", 3, 3),
         ]
 
-    @with_doors
     async def test_concurrent_connections_use_no_line_number_twice(self, doors: Doors) -> None:
         """S9"""
         store, other = await with_runs(doors, A), await doors.open()
@@ -74,14 +70,12 @@ class LinesContract(Contract):
         numbers = list(range(1, 31))
         assert [(line.number, line.place) for line in await store.lines(A)] == list(zip(numbers, numbers, strict=True))
 
-    @with_doors
     async def test_an_empty_list_of_lines_stores_nothing(self, doors: Doors) -> None:
         """S9"""
         store = await with_runs(doors, A)
         await store.keep([])
         assert await store.lines(A) == []
 
-    @with_doors
     async def test_lines_of_an_absent_run_are_ignored(self, doors: Doors) -> None:
         """S9"""
         store = await with_runs(doors, A)
@@ -91,7 +85,6 @@ class LinesContract(Contract):
         await land(store, begin(C))
         assert await store.lines(C) == []
 
-    @with_doors
     async def test_lines_do_not_change_the_run(self, doors: Doors) -> None:
         """S9: lines are not facts"""
         store = await with_runs(doors, A)
@@ -101,7 +94,6 @@ class LinesContract(Contract):
 
     # --- the limit
 
-    @with_doors
     async def test_the_newest_lines_of_an_attempt_are_stored_and_show_the_gap(self, doors: Doors) -> None:
         """S9: in several calls, and in one call with more lines than the limit"""
         store = await with_runs(doors, A, B)
@@ -118,7 +110,6 @@ class LinesContract(Contract):
         numbers = [line.number for line in await everything(store, A)]
         assert (numbers[:2], numbers[-1], len(numbers)) == ([1, 252], 1 + 2 * total, 1 + 2 * LINES_PER_ATTEMPT)
 
-    @with_doors
     async def test_each_attempt_has_its_own_limit(self, doors: Doors) -> None:
         """S9: lines of one attempt displace none of another"""
         store = await with_runs(doors, A)
@@ -132,7 +123,6 @@ class LinesContract(Contract):
 
     # --- reading
 
-    @with_doors
     async def test_lines_are_found_by_node_and_attempt(self, doors: Doors) -> None:
         """S9"""
         store = await with_runs(doors, A)
@@ -145,7 +135,6 @@ class LinesContract(Contract):
         assert await store.lines(A, node="o") == []
         assert await store.lines(B) == []
 
-    @with_doors
     async def test_pages_contain_every_line_once(self, doors: Doors) -> None:
         """S7, S9"""
         store = await with_runs(doors, A)
@@ -154,7 +143,6 @@ class LinesContract(Contract):
             assert texts(await everything(store, A, limit=limit)) == [str(number) for number in range(23)]
             assert texts(await everything(store, A, node="n1", limit=limit)) == [str(n) for n in range(1, 23, 3)]
 
-    @with_doors
     async def test_a_limit_of_lines_below_1_is_refused(self, doors: Doors) -> None:
         """S7, S9"""
         store = await with_runs(doors, A)
@@ -162,7 +150,6 @@ class LinesContract(Contract):
             with pytest.raises(InvalidInput):
                 await store.lines(A, limit=limit)
 
-    @with_doors
     async def test_very_large_line_numbers_are_accepted(self, doors: Doors) -> None:
         """S7, S9"""
         store = await with_runs(doors, A)

@@ -11,7 +11,7 @@ from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.store import LANDED, Page, RunFilter, Store
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.doors import Contract, Doors
 from outlast.testing.contract.samples import BEGINNING, ENDLESS, A, begin, follow, land, summary
 
 FOREIGN_CURSORS = ("²:x", "--1:x", ":", "-:", "9" * 40 + ":x", "\x00", "1", "x:1", "'; drop table head; --", "☃" * 500)
@@ -22,7 +22,6 @@ class SearchContract(Contract):
 
     # --- filters
 
-    @with_doors
     async def test_every_field_of_a_query_filters(self, doors: Doors) -> None:
         """S7"""
         store = await listed(
@@ -61,7 +60,6 @@ class SearchContract(Contract):
         assert await names(store, created_from=20, created_until=40) == ["three", "two"]
         assert await names(store, created_from=0, created_until=0) == []
 
-    @with_doors
     async def test_the_fields_of_a_query_combine(self, doors: Doors) -> None:
         """S7"""
         fields: dict[str, tuple[Any, Any]] = {
@@ -86,7 +84,6 @@ class SearchContract(Contract):
         assert await names(store, **query, created_from=101) == []
         assert set(await names(store, **query)) == {"right", "but-created"}
 
-    @with_doors
     async def test_text_is_found_anywhere_and_in_any_case(self, doors: Doors) -> None:
         """S7"""
         store = await listed(
@@ -105,10 +102,8 @@ class SearchContract(Contract):
         for nothing in ("l%a", "a__a", "*", "delta"):
             assert await names(store, text=nothing) == []
 
-    @with_doors
-    async def test_a_run_is_found_by_its_last_summary(self, doors: Doors) -> None:
+    async def test_a_run_is_found_by_its_last_summary(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         head = await land(
             store, begin(A, summary=summary(A, status=RunStatus.RUNNING, tags=("old", "both"), title="old"))
         )
@@ -126,7 +121,6 @@ class SearchContract(Contract):
 
     # --- pages
 
-    @with_doors
     async def test_pages_contain_every_run_once_and_the_newest_first(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, **{f"r{number:02}": {"created": number // 3} for number in range(23)})
@@ -139,7 +133,6 @@ class SearchContract(Contract):
             assert len(found) == len(expected), "a run is repeated"
             assert [each.created for each in found] == sorted(expected.values(), reverse=True)
 
-    @with_doors
     async def test_pages_contain_every_run_of_the_same_time_once(self, doors: Doors) -> None:
         """S7"""
         runs = [f"{letter}{sign}x" for letter in "aAbB" for sign in (":", "-", "_", ".")]
@@ -148,7 +141,6 @@ class SearchContract(Contract):
             found = [item.summary.run for page in await paged(store, RunFilter(limit=limit)) for item in page.items]
             assert sorted(found) == sorted(runs)
 
-    @with_doors
     async def test_a_filtered_list_has_pages(self, doors: Doors) -> None:
         """S7"""
         store = await listed(
@@ -160,7 +152,6 @@ class SearchContract(Contract):
         found = [item.summary.run for page in pages for item in page.items]
         assert found == [f"r{number:02}" for number in range(19, 0, -2)]
 
-    @with_doors
     async def test_a_cursor_stays_valid_when_runs_are_added(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, **{f"r{number}": {"created": number} for number in range(6)})
@@ -170,7 +161,6 @@ class SearchContract(Contract):
         assert [item.summary.run for item in (*first.items, *rest.items)] == ["r5", "r4", "r3", "r2", "r1", "r0"]
         assert rest.next == ""
 
-    @with_doors
     async def test_an_invalid_cursor_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})
@@ -179,7 +169,6 @@ class SearchContract(Contract):
         for cursor in FOREIGN_CURSORS:
             await answers_or_refuses(store, RunFilter(after=cursor))
 
-    @with_doors
     async def test_a_limit_of_runs_below_1_is_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={}, b={})
@@ -187,7 +176,6 @@ class SearchContract(Contract):
             with pytest.raises(InvalidInput):
                 await store.search(RunFilter(limit=limit))
 
-    @with_doors
     async def test_very_large_numbers_are_accepted_or_refused(self, doors: Doors) -> None:
         """S7"""
         store = await listed(doors, a={})

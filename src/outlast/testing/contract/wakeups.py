@@ -13,7 +13,7 @@ from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import LANDED, Due, Store
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.doors import Contract, Doors
 from outlast.testing.contract.samples import A, B, C, all_waits, begin, follow, in_pages, land
 
 NOTIFIED_S = 2.0
@@ -27,10 +27,8 @@ class WakeupsContract(Contract):
 
     # --- waits
 
-    @with_doors
-    async def test_every_field_of_a_wait_is_stored(self, doors: Doors) -> None:
+    async def test_every_field_of_a_wait_is_stored(self, store: Store) -> None:
         """S8"""
-        store = await doors.open()
         full = Wait("interaction", "q:1 ☃", "node", 1 << 50, "ok?\n", "hash", msgspec.Raw(b'{"type": "string"}'))
         bare = Wait("signal", "s")
         await land(store, begin(A, opens=[full, bare]))
@@ -39,10 +37,8 @@ class WakeupsContract(Contract):
         assert await store.wait(A, "signal:x") is None
         assert await store.wait(B, bare.name) is None
 
-    @with_doors
-    async def test_two_runs_can_have_waits_of_the_same_name(self, doors: Doors) -> None:
+    async def test_two_runs_can_have_waits_of_the_same_name(self, store: Store) -> None:
         """S8"""
-        store = await doors.open()
         ours, theirs = Wait("signal", "go", text="ours"), Wait("signal", "go", text="theirs")
         head = await land(store, begin(A, opens=[ours]))
         await land(store, begin(B, opens=[theirs]))
@@ -50,10 +46,8 @@ class WakeupsContract(Contract):
         assert await store.wait(A, ours.name) is None
         assert await store.wait(B, theirs.name) == theirs
 
-    @with_doors
-    async def test_waits_are_listed_by_kind(self, doors: Doors) -> None:
+    async def test_waits_are_listed_by_kind(self, store: Store, other: Store) -> None:
         """S7"""
-        store, other = await doors.open(), await doors.open()
         question, timer, child = Wait("interaction", "q"), Wait("timer", "t", due=7), Wait("child", "c")
         await land(store, begin(A, opens=[question, timer]))
         await land(store, begin(B, opens=[question, child]))
@@ -63,10 +57,8 @@ class WakeupsContract(Contract):
         assert len(await all_waits(other)) == 4
         assert Due(A, timer) in await all_waits(other)
 
-    @with_doors
-    async def test_pages_contain_every_wait_once(self, doors: Doors) -> None:
+    async def test_pages_contain_every_wait_once(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         runs = [RunId(name) for name in ("r", "r:1", "r.1", "R", "q", "r1")]
         ids = ["1", "10", "2", ":", "a:b", "a\nb"]
         opens = [*(Wait("interaction", id) for id in ids), Wait("timer", "t", due=1)]
@@ -80,10 +72,8 @@ class WakeupsContract(Contract):
                 assert len(found) == len(expected), "a wait is repeated"
                 assert len((await store.waits(kind=kind, limit=limit))[0]) == min(limit, len(expected))
 
-    @with_doors
-    async def test_an_invalid_limit_or_cursor_of_waits_is_refused(self, doors: Doors) -> None:
+    async def test_an_invalid_limit_or_cursor_of_waits_is_refused(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         await land(store, begin(A, opens=[Wait("signal", "s"), Wait("signal", "t")]))
         for limit in (0, -1):
             with pytest.raises(InvalidInput):
@@ -93,10 +83,10 @@ class WakeupsContract(Contract):
 
     # --- due
 
-    @with_doors
-    async def test_waits_are_due_by_the_stores_clock_oldest_first(self, doors: Doors) -> None:
+    async def test_waits_are_due_by_the_stores_clock_oldest_first(
+        self, doors: Doors, store: Store, other: Store
+    ) -> None:
         """S6, S8"""
-        store, other = await doors.open(), await doors.open()
         now = await store.now()
         late, early = Wait("timer", "late", due=now + 60 * SECOND), Wait("timer", "early", due=now + 30 * SECOND)
         await land(store, begin(A, opens=[late, Wait("signal", "never")]))
@@ -109,10 +99,8 @@ class WakeupsContract(Contract):
         assert await other.due() == [Due(B, early), Due(A, late)]
         assert await other.due(1) == [Due(B, early)]
 
-    @with_doors
-    async def test_pages_contain_every_due_wait_once(self, doors: Doors) -> None:
+    async def test_pages_contain_every_due_wait_once(self, store: Store) -> None:
         """S7: also if many waits are due at the same time"""
-        store = await doors.open()
         runs = [RunId(name) for name in ("r", "r:1", "r.1", "R", "q", "r1")]
         ids = ["1", "10", "2", ":", "a:b", "a\nb"]
         opens = [Wait("timer", id, due=7 + number // 3) for number, id in enumerate(ids)]
@@ -125,19 +113,15 @@ class WakeupsContract(Contract):
             times = [due.wait.due or 0 for due in found]
             assert times == sorted(times)
 
-    @with_doors
-    async def test_a_list_of_due_waits_continues_after_an_ended_wait(self, doors: Doors) -> None:
+    async def test_a_list_of_due_waits_continues_after_an_ended_wait(self, store: Store) -> None:
         """S7"""
-        store = await doors.open()
         head = await land(store, begin(A, opens=[Wait("timer", id, due=7) for id in ("1", "2", "3")]))
         first, second, third = await store.due()
         await land(store, follow(head, closes=[first.wait.name, second.wait.name]))
         assert await store.due(after=second) == [third]
 
-    @with_doors
-    async def test_an_ended_wait_is_not_due(self, doors: Doors) -> None:
+    async def test_an_ended_wait_is_not_due(self, store: Store) -> None:
         """S8"""
-        store = await doors.open()
         assert await store.next_due() is None
         one, two = Wait("timer", "one", due=1), Wait("timer", "two", due=2)
         head = await land(store, begin(A, opens=[one, two]))
@@ -150,20 +134,16 @@ class WakeupsContract(Contract):
         await land(store, follow(head, closes=[later.name]))
         assert await store.next_due() is None
 
-    @with_doors
-    async def test_waits_without_a_time_are_never_due(self, doors: Doors) -> None:
+    async def test_waits_without_a_time_are_never_due(self, doors: Doors, store: Store) -> None:
         """S8"""
-        store = await doors.open()
         await land(store, begin(A, opens=[Wait("interaction", "q")]))
         doors.let_pass(1e9)
         assert (await store.due(), await store.next_due()) == ([], None)
 
     # --- notifications
 
-    @with_doors
-    async def test_an_append_on_another_connection_is_reported_soon(self, doors: Doors) -> None:
+    async def test_an_append_on_another_connection_is_reported_soon(self, store: Store, other: Store) -> None:
         """S8"""
-        store, other = await doors.open(), await doors.open()
         await land(other, begin(B))
         subscription = RecordedSubscription(store)
         head = await land(other, begin(A))
@@ -173,10 +153,8 @@ class WakeupsContract(Contract):
         await subscription.wait_for([A])
         subscription.end()
 
-    @with_doors
-    async def test_every_one_of_many_appends_is_reported(self, doors: Doors) -> None:
+    async def test_every_one_of_many_appends_is_reported(self, store: Store, other: Store) -> None:
         """S8: also while the subscriber appends"""
-        store, other = await doors.open(), await doors.open()
         subscription = RecordedSubscription(store)
         theirs = [RunId(f"theirs-{number}") for number in range(30)]
         for number, run in enumerate(theirs):
@@ -186,10 +164,8 @@ class WakeupsContract(Contract):
         await subscription.wait_for([*theirs, *batch])
         subscription.end()
 
-    @with_doors
-    async def test_an_ended_subscription_is_not_notified(self, doors: Doors) -> None:
+    async def test_an_ended_subscription_is_not_notified(self, store: Store, other: Store) -> None:
         """S8"""
-        store, other = await doors.open(), await doors.open()
         one, two = RecordedSubscription(store), RecordedSubscription(store)
         await land(other, begin(A))
         await one.wait_for([A])

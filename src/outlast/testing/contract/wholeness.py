@@ -7,7 +7,7 @@ from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Head, Lost, Store
-from outlast.testing.contract.doors import Contract, Doors, with_doors
+from outlast.testing.contract.doors import Contract, Doors
 from outlast.testing.contract.samples import ANN, BEN, NO_TRACE, A, B, C, answer, begin, follow, land, summary, trace
 
 QUESTION, TIMER, SIGNAL = Wait("interaction", "q", text="ok?"), Wait("timer", "t", due=5), Wait("signal", "s")
@@ -18,10 +18,8 @@ class WholenessContract(Contract):
 
     # --- complete
 
-    @with_doors
-    async def test_record_head_summary_waits_and_claim_are_written_together(self, doors: Doors) -> None:
+    async def test_record_head_summary_waits_and_claim_are_written_together(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         created = begin(A, count=3, summary=summary(A, 3), opens=[QUESTION, TIMER], claim=ANN)
         await land(store, created)
@@ -32,10 +30,8 @@ class WholenessContract(Contract):
         assert seen.holding is not None
         assert seen.holding.worker == ANN
 
-    @with_doors
-    async def test_every_field_of_a_head_is_stored(self, doors: Doors) -> None:
+    async def test_every_field_of_a_head_is_stored(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         head = await land(store, begin(A, epoch=4, count=6))
         head = await land(store, follow(head, branch=2, count=2))
         assert head == Head(A, 8, head.digest, 4, 2, 7, closed=False, ready=False)
@@ -44,10 +40,8 @@ class WholenessContract(Contract):
         assert await store.head(A) == head
         assert head.closed
 
-    @with_doors
-    async def test_an_append_without_a_summary_keeps_the_old_one(self, doors: Doors) -> None:
+    async def test_an_append_without_a_summary_keeps_the_old_one(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         first = summary(A, 1, title="one", tags=("x",), waiting=1, waits=(QUESTION,))
         head = await land(store, begin(A, summary=first))
         head = await land(store, follow(head))
@@ -56,10 +50,8 @@ class WholenessContract(Contract):
         await land(store, follow(head, summary=second))
         assert await store.summary(A) == second
 
-    @with_doors
-    async def test_waits_are_closed_before_new_ones_open(self, doors: Doors) -> None:
+    async def test_waits_are_closed_before_new_ones_open(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         head = await land(store, begin(A, opens=[QUESTION, TIMER]))
         again = Wait("interaction", "q", text="really?")
         closes = [QUESTION.name, TIMER.name, "signal:never-there"]
@@ -69,10 +61,8 @@ class WholenessContract(Contract):
         await land(store, follow(head, opens=[later]))
         assert (await trace(store, A)).waits == (again, later), "a wait that opens again replaces the old one"
 
-    @with_doors
-    async def test_an_owner_releases_the_run_with_its_last_append(self, doors: Doors) -> None:
+    async def test_an_owner_releases_the_run_with_its_last_append(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         head = await land(store, begin(A, claim=ANN))
         head = await land(store, follow(head))
@@ -80,10 +70,8 @@ class WholenessContract(Contract):
         await land(store, follow(head, release=True))
         assert await store.holding(A) is None
 
-    @with_doors
-    async def test_an_append_releases_only_the_claim_with_its_own_epoch(self, doors: Doors) -> None:
+    async def test_an_append_releases_only_the_claim_with_its_own_epoch(self, doors: Doors, store: Store) -> None:
         """S1, S6"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         head = await land(store, begin(A, claim=ANN))
         doors.let_pass(61)
@@ -97,10 +85,8 @@ class WholenessContract(Contract):
         await land(store, follow(head, release=True))
         assert await store.holding(A) is None
 
-    @with_doors
-    async def test_only_a_guests_append_and_a_release_set_ready(self, doors: Doors) -> None:
+    async def test_only_a_guests_append_and_a_release_set_ready(self, store: Store) -> None:
         """S1, S8: an owner that lost its claim unnoticed must not hide the run"""
-        store = await doors.open()
         head = await land(store, begin(A))
         assert not await is_ready(store)
         head = await land(store, follow(head, kind=Kind.GUEST))
@@ -118,10 +104,8 @@ class WholenessContract(Contract):
 
     # --- lost
 
-    @with_doors
-    async def test_a_lost_append_changes_nothing(self, doors: Doors) -> None:
+    async def test_a_lost_append_changes_nothing(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         head = await land(store, begin(A, summary=summary(A), opens=[QUESTION], claim=ANN))
         before = await trace(store, A)
@@ -130,10 +114,8 @@ class WholenessContract(Contract):
             assert isinstance(outcome, Lost)
             assert await trace(store, A) == before
 
-    @with_doors
-    async def test_a_lost_creation_changes_nothing(self, doors: Doors) -> None:
+    async def test_a_lost_creation_changes_nothing(self, store: Store) -> None:
         """S1"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         await store.enrol(BEN, 60)
         await land(store, begin(A, summary=summary(A), opens=[QUESTION], claim=ANN))
@@ -147,16 +129,12 @@ class WholenessContract(Contract):
 
     # --- batches
 
-    @with_doors
-    async def test_an_empty_batch_has_no_outcomes(self, doors: Doors) -> None:
+    async def test_an_empty_batch_has_no_outcomes(self, store: Store) -> None:
         """S4"""
-        store = await doors.open()
         assert await store.append([]) == []
 
-    @with_doors
-    async def test_a_lost_append_in_a_batch_does_not_affect_the_others(self, doors: Doors) -> None:
+    async def test_a_lost_append_in_a_batch_does_not_affect_the_others(self, store: Store) -> None:
         """S1, S4"""
-        store = await doors.open()
         await store.enrol(ANN, 60)
         head = await land(store, begin(A, summary=summary(A), opens=[QUESTION], claim=ANN))
         before = await trace(store, A)
@@ -170,10 +148,10 @@ class WholenessContract(Contract):
         for landed in (new_b, new_c):
             await must_have_landed(store, landed)
 
-    @with_doors
-    async def test_the_first_append_of_a_batch_succeeds_if_all_others_are_lost(self, doors: Doors) -> None:
+    async def test_the_first_append_of_a_batch_succeeds_if_all_others_are_lost(
+        self, store: Store, other: Store
+    ) -> None:
         """S4"""
-        store, other = await doors.open(), await doors.open()
         taken = begin(B)
         await land(store, taken)
         created = begin(A, summary=summary(A), opens=[TIMER])
@@ -183,10 +161,8 @@ class WholenessContract(Contract):
         await must_have_landed(other, created)
         assert await other.read(B) == [taken.record]
 
-    @with_doors
-    async def test_the_appends_of_a_batch_are_written_in_order(self, doors: Doors) -> None:
+    async def test_the_appends_of_a_batch_are_written_in_order(self, store: Store) -> None:
         """S2, S4"""
-        store = await doors.open()
         first = begin(A, opens=[QUESTION])
         second = follow(first.head, count=2, closes=[QUESTION.name], opens=[TIMER])
         third = follow(second.head, summary=summary(A, 4))
@@ -195,10 +171,8 @@ class WholenessContract(Contract):
         assert (seen.head, seen.summary, seen.waits) == (third.head, third.summary, (TIMER,))
         assert seen.log == (first.record, second.record, third.record)
 
-    @with_doors
-    async def test_the_first_of_two_appends_at_a_version_in_a_batch_wins(self, doors: Doors) -> None:
+    async def test_the_first_of_two_appends_at_a_version_in_a_batch_wins(self, store: Store) -> None:
         """S2, S4"""
-        store = await doors.open()
         head = await land(store, begin(A))
         one, two = follow(head, opens=[QUESTION]), follow(head, opens=[TIMER], summary=summary(A, 2))
         landed, lost = await store.append([one, two])
@@ -209,10 +183,8 @@ class WholenessContract(Contract):
         seen = await trace(store, A)
         assert (seen.log[1:], seen.waits, seen.summary) == ((one.record,), (QUESTION,), None)
 
-    @with_doors
-    async def test_a_repeated_append_in_a_batch_is_recognised(self, doors: Doors) -> None:
+    async def test_a_repeated_append_in_a_batch_is_recognised(self, store: Store) -> None:
         """S2, S4"""
-        store = await doors.open()
         created = begin(A)
         landed, lost = await store.append([created, created])
         assert landed == LANDED
@@ -220,10 +192,8 @@ class WholenessContract(Contract):
         assert lost.tail[:1] == (created.record,)
         assert await store.read(A) == [created.record]
 
-    @with_doors
-    async def test_the_second_of_two_answers_in_a_batch_is_lost(self, doors: Doors) -> None:
+    async def test_the_second_of_two_answers_in_a_batch_is_lost(self, store: Store) -> None:
         """S2, S4"""
-        store = await doors.open()
         head = await land(store, begin(A, opens=[QUESTION]))
         one = answer(head, QUESTION.name)
         landed, lost = await store.append([one, answer(one.head, QUESTION.name)])
