@@ -47,7 +47,6 @@ __all__ = [
     "opening",
     "read_key",
     "run",
-    "sweeping",
     "working",
 ]
 
@@ -264,18 +263,6 @@ async def _open(
         )
         open_now.push_async_callback(client._leave)
         yield client
-
-
-@asynccontextmanager
-async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = False) -> AsyncIterator[Sweeper]:
-    """A sweeper over the store of the settings."""
-    store = open_settled(settings, readonly=readonly)
-    ledger = Ledger(store)
-    try:
-        yield Sweeper(ledger, stale_after=stale_after, hold=settings.on_restart == "hold")
-    finally:
-        await ledger.close()
-        await store.close()
 
 
 @asynccontextmanager

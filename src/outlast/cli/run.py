@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -12,9 +13,11 @@ import typer
 from outlast.cli.code_import import named_workflow
 from outlast.cli.console import notice
 from outlast.cli.entrypoint import command
+from outlast.cli.opening import opened
 from outlast.cli.options import AppOption, ByOption, Output, OutputOption
 from outlast.cli.outcome import Outcome, outcome, report
-from outlast.cli.parameters import Called, read_parameters
+from outlast.cli.parameters import read_parameters
+from outlast.cli.questions import parameters_by_schema
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import RunWatcher, WaitOptions
 from outlast.client import Engine
@@ -67,6 +70,9 @@ def run(
     Modules are searched in the current folder and in the project folder first.
     Ctrl+C pauses the run; `outlast resume` continues it.
 
+    With --server, WORKFLOW is the name of a workflow that the server knows, and
+    Ctrl+C ends the waiting only.
+
     \b
     outlast run flows:letters text="to last"
     outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
@@ -74,24 +80,61 @@ def run(
     """
     if workflow.startswith(":"):
         raise InvalidInput(f"{workflow!r} has no module: write module:workflow, or file.py:workflow")
+    options = WaitOptions.of(settings, by, output)
+    if settings.url:
+        given = {"id": id or "", "idempotency_key": key or "", "title": title, "tags": tuple(tag or ())}
+        return _run_there(settings, workflow, parameters or (), document, given, options)
     found = named_workflow(workflow, app or (), settings)
-    called = read_parameters(found, parameters or (), document)
+    args, kwargs = read_parameters(found, parameters or (), document)
     started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
-    return _run(settings, started, called, WaitOptions.of(settings, by, output))
+
+    async def start(engine: Engine) -> RunId:
+        return (await engine.start(started, *args, **kwargs)).run
+
+    return _run(working(settings), start, found.name, found, options, Interruption(by, options.where))
 
 
-async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, options: WaitOptions) -> int:
-    with Interruption(options.by, options.where) as interruption:
-        async with working(settings) as engine:
+def _run_there(
+    settings: Settings,
+    workflow: str,
+    pairs: Sequence[str],
+    document: str | None,
+    given: dict[str, Any],
+    options: WaitOptions,
+) -> Coroutine[Any, Any, int]:
+    """Run a workflow that a server knows."""
+    from outlast.remote.engine import RemoteEngine
+
+    name = workflow.rpartition(":")[2]
+
+    async def start(engine: Engine) -> RunId:
+        assert isinstance(engine, RemoteEngine)
+        called = parameters_by_schema(await engine.parameters(name), pairs, document)
+        return await engine.start_by_name(name, called, **given)
+
+    interruption = Interruption(options.by, options.where, is_elsewhere=True)
+    return _run(opened(settings), start, name, None, options, interruption)
+
+
+async def _run(
+    opening: AbstractAsyncContextManager[Engine],
+    start: Callable[[Engine], Awaitable[RunId]],
+    name: str,
+    workflow: Workflow[..., Any] | None,
+    options: WaitOptions,
+    interruption: Interruption,
+) -> int:
+    """Start a run and wait for its end. Without the workflow, its result carries its own types."""
+    with interruption:
+        async with opening as engine:
             if interruption.code:
                 notice("outlast: interrupted before the run started")
                 return interruption.code
-            args, kwargs = called
-            handle = await engine.start(workflow, *args, **kwargs)
-            interruption.runs.append(handle.run)
+            run = await start(engine)
+            interruption.runs.append(run)
             if options.output is Output.TEXT:
-                notice(f"run {handle.run} of {workflow.name}")
-            ended = await wait_for_end(engine, handle.run, workflow, options, interruption)
+                notice(f"run {run} of {name}")
+            ended = await wait_for_end(engine, run, workflow, options, interruption)
         return interruption.code_of(report(ended, options.output, options.where))
 
 
@@ -103,7 +146,7 @@ def working(settings: Settings) -> Any:
 
 
 async def wait_for_end(
-    engine: Engine, run: RunId, workflow: Workflow[..., Any], options: WaitOptions, interruption: Interruption
+    engine: Engine, run: RunId, workflow: Workflow[..., Any] | None, options: WaitOptions, interruption: Interruption
 ) -> Outcome:
     """Wait until a run ends, is held or is paused. Raises errors that are not the end of the run."""
     watcher = RunWatcher(engine, run, options)
@@ -123,7 +166,9 @@ async def wait_for_end(
     return outcome(watcher.tally, workflow, value)
 
 
-async def _result(engine: Engine, watcher: RunWatcher, workflow: Workflow[..., Any], interruption: Interruption) -> Any:
+async def _result(
+    engine: Engine, watcher: RunWatcher, workflow: Workflow[..., Any] | None, interruption: Interruption
+) -> Any:
     """The result of the run; None if it is paused or continues on another worker."""
     result = asyncio.create_task(watcher.result(workflow))
     interrupted = asyncio.create_task(interruption.wait())

@@ -103,6 +103,22 @@ class _Question(t.QuestionView, frozen=True, kw_only=True):
     run: RunId
 
 
+class _Parameter(Struct):
+    name: str
+    schema: Any
+
+
+class _Workflow(Struct):
+    parameters: tuple[_Parameter, ...]
+
+
+class Who(Struct, frozen=True):
+    """Who a token stands for."""
+
+    by: str
+    role: str
+
+
 class _Clock(Struct):
     now: str
 
@@ -149,14 +165,17 @@ class RemoteEngine(Engine):
         start: bool = True,
     ) -> RunId:
         """Start a run of a workflow that only the server knows, with these parameters by name. Returns its id."""
-        given = (
-            params if isinstance(params, Raw) else {name: encode(value, where=name) for name, value in params.items()}
-        )
+        given = params if isinstance(params, Raw) else {name: _encoded(each, name) for name, each in params.items()}
         body = {"workflow": workflow, "params": given, "title": title, "tags": list(tags), "start": start}
         if not idempotency_key:  # with an id, the request may be repeated
             body["id"] = id or uuid7(int(time.time() * 1000), os.urandom(10))
         found = await self.connection.post("/runs", _Run, body, key=idempotency_key, repeats=True)
         return found.run
+
+    async def parameters(self, workflow: str) -> dict[str, Any]:
+        """The JSON Schema of each parameter of a workflow that the server knows; None if any value is accepted."""
+        found = await self.connection.get(path_of("workflows", workflow), _Workflow)
+        return {each.name: each.schema for each in found.parameters}
 
     async def handle(self, run: str) -> RunHandle[Any]:
         return RunHandle(self, await self.find(run))
@@ -486,6 +505,21 @@ class RemoteEngine(Engine):
         body = {"dry_run": dry_run, "stale_after": seconds(stale_after, "stale_after")}
         return decode.report_of(await self.connection.post("/sweep", t.SweepReportView, body, repeats=True))
 
+    async def who(self) -> Who:
+        """Who sends these requests."""
+        return await self.connection.get("/session", Who)
+
+    # --- tokens
+
+    async def create_token(self, name: str, role: str, expires_s: float | None) -> t.NewTokenView:
+        return await self.connection.post("/tokens", t.NewTokenView, fields(name=name, role=role, expires_in=expires_s))
+
+    async def tokens(self) -> t.TokenListView:
+        return await self.connection.get("/tokens", t.TokenListView)
+
+    async def revoke_token(self, id: str) -> None:
+        await self.connection.delete(path_of("tokens", id))
+
     async def workers(self) -> list[WorkerRuns]:
         return decode.workers_of((await self.connection.get("/workers", t.WorkerListView)).workers)
 
@@ -594,6 +628,10 @@ async def _rounds(limit: float | None) -> AsyncIterator[float]:
 def _entries(kind: str, data: bytes, run: RunId) -> list[Entry]:
     found = msgspec.json.decode(data, type=_Message).event if kind == "event" else None
     return decode.entries_of([found], run) if found is not None else []
+
+
+def _encoded(value: Any, where: str) -> Raw:
+    return value if isinstance(value, Raw) else encode(value, where=where)
 
 
 def _check_credential(data: bytes) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
-from outlast.client import Engine
 from outlast.compose import Opening
 from outlast.definition.durations import Seconds, seconds
 from outlast.errors import InvalidInput, NotSetUp
 from outlast.remote.credentials import token_for
 from outlast.settings import read_settings
+
+if TYPE_CHECKING:
+    from outlast.remote.engine import RemoteEngine
 
 INSTALL = "a server needs another package: pip install 'outlast[client]'"
 PATIENCE_S = 60.0
@@ -34,7 +37,7 @@ def connect(
 
 
 @asynccontextmanager
-async def connected(address: str, token: str, *, patience_s: float = PATIENCE_S) -> AsyncIterator[Engine]:
+async def connected(address: str, token: str, *, patience_s: float = PATIENCE_S) -> AsyncIterator[RemoteEngine]:
     """The engine of the server at an address. No request is sent before the first verb."""
     try:
         from outlast.remote import views  # noqa: F401 - the reports of a server
