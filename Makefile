@@ -5,9 +5,14 @@ VENV := $(if $(filter file,$(origin PYTHON)),.venv,.make/$(shell $(PYTHON) -c 'i
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS := .make/docs
+NPM := $(shell command -v npm)
+NODE := web/node_modules/.ready
+PAGE := src/outlast/http/page/index.html
+CORES := $(shell nproc 2> /dev/null || echo 2)
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check quick test faults release bench pages docs schema messages wheel lock clean
+.PHONY: help setup web browser demo check quick test faults release bench pages docs schema screenshots messages wheel lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -22,12 +27,36 @@ $(READY): requirements/dev.txt pyproject.toml
 
 setup: $(READY)  ## Create the virtual environment with the locked dependencies
 
-check: $(READY)  ## Format, lint, types, doors between rooms, no registry named
+$(NODE): web/package.json web/package-lock.json
+	@command -v npm > /dev/null || { echo "the page needs Node 20 or newer, with npm"; exit 1; }
+	cd web && npm ci --silent
+	@touch $@
+
+$(PAGE): $(NODE) $(shell find web -type f -not -path '*/node_modules/*' -not -name .building)
+	cd web && npm run --silent build -- --logLevel warn
+
+web: $(PAGE)  ## Build the page into src/outlast/http/page/, if its sources are newer
+
+browser:  ## Install Chromium for the tests of the page where there is none: Debian's package, as root
+	@command -v chromium || command -v chromium-browser || command -v google-chrome || { \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium > /dev/null; }
+
+CHECKS := check-format check-lint check-types check-imports check-hosts $(if $(NPM),check-web)
+.PHONY: $(CHECKS)
+check: $(READY) $(if $(NPM),$(NODE))  ## Format, lint, types, import rules, no registry named; the same for the page
+	@$(MAKE) --no-print-directory --jobs $(CORES) $(SYNC) $(CHECKS)
+check-format:
 	$(BIN)/ruff format --check .
+check-lint:
 	$(BIN)/ruff check .
+check-types:
 	$(BIN)/mypy
+check-imports:
 	$(BIN)/lint-imports --no-cache
+check-hosts:
 	$(BIN)/python tests/house/no_hosts.py
+check-web:
+	cd web && npm run --silent check
 
 DEMO := .make/runtime
 $(DEMO)/.ready: requirements/runtime.txt
@@ -38,24 +67,28 @@ $(DEMO)/.ready: requirements/runtime.txt
 
 demo: $(DEMO)/.ready  ## Kill a workflow half-way, start it again, and see what was recovered
 	PYTHONPATH=src $(DEMO)/bin/python -m demo
+	@$(if $(NPM),$(MAKE) --no-print-directory web && echo "The page is built; it is served by: make setup && $(BIN)/outlast dev examples/approval.py",echo "The web page needs Node 20; a wheel of Outlast carries it.")
 
 # Power is cut only in play there, so that files may lie in memory, where there is room for them and for programs: no flush
 # waits for a disk.
 IN_MEMORY := $(shell grep -Es '^\S+ /dev/shm \S+ rw' /proc/mounts | grep -vq noexec && df -Pk /dev/shm | awk 'NR > 1 && $$4 > 4000000 { print $$6 }')
 test: export TMPDIR := $(or $(IN_MEMORY),$(TMPDIR))
-test: $(READY)  ## Run the test suite, in four processes: many tests wait for servers and processes
+test: $(READY) $(if $(NPM),$(PAGE))  ## Run the test suite, in four processes: many tests wait for servers and processes
+	$(if $(NPM),cd web && npm run --silent test,@echo "npm is not there: the page is not tested")
 	$(BIN)/pytest -n 4 --dist worksteal
 
 QUICK := tests/history tests/histories tests/lifecycle tests/properties/test_lineage.py tests/properties/test_histories.py
 quick: $(READY)  ## Run the tests that start no engine, server or process, in seconds
 	$(BIN)/pytest $(QUICK)
 
-faults: $(READY)  ## Run every fault crossing and the soaks, with counts and times
-	$(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+WHOLE := OUTLAST_TEST_WHOLE=1
+faults: $(READY) $(PAGE)  ## Run every fault crossing and the soaks, with counts and times
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal tests/properties tests/values tests/branches tests/doctor
 	$(BIN)/pytest -m "not release" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 
-release: $(READY)  ## Run what only a release needs: the wheel, Pyright, a server that crashes ten times
+release: $(READY) $(PAGE)  ## Run what only a release needs: the wheel, Pyright, a server that crashes ten times
 	$(BIN)/pytest -m release
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
@@ -73,13 +106,18 @@ $(DOCS)/.ready: requirements/docs.txt
 docs: $(DOCS)/.ready  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(DOCS)/bin/mkdocs build --quiet --strict
 
-schema: $(READY)  ## Write the JSON Schema of the views into docs/reference/
+schema: $(READY)  ## Write the JSON Schema of the views and the OpenAPI document into docs/reference/, and the page's types
 	$(BIN)/python -c 'import json; from outlast.views import json_schema; print(json.dumps(json_schema(), indent=2))' > docs/reference/views.schema.json
+	$(BIN)/python -m outlast.http.openapi > docs/reference/openapi.json
+	@$(if $(NPM),$(MAKE) --no-print-directory $(NODE) && cd web && npm run --silent types,echo "npm is not there: web/src/api/schema.d.ts was not renewed")
+
+screenshots: $(READY) $(PAGE)  ## Write pictures of every view of the page into docs/images/
+	PYTHONPATH=tests $(BIN)/python docs/screenshots.py
 
 messages: $(READY)  ## Write all texts for users into docs/reference/messages.txt, for review
 	$(BIN)/python docs/messages.py
 
-wheel: $(READY)  ## Build the wheel into dist/ with the locked tools
+wheel: $(READY) $(PAGE)  ## Build the wheel into dist/ with the locked tools
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
 
@@ -93,4 +131,4 @@ lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproje
 	$(COMPILE) --no-strip-extras --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 
 clean:  ## Remove what the other verbs made
-	rm -rf $(VENV) .make dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .make dist site web/node_modules src/outlast/http/page .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

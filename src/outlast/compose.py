@@ -17,6 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
 from outlast.client import BlockingEngine, Engine
+from outlast.client.bulk import acting
 from outlast.definition.durations import Seconds, seconds_or_none
 from outlast.engine.claimer import Claimer
 from outlast.engine.evictor import Evictor
@@ -292,19 +293,21 @@ async def working(
     ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
 ) -> AsyncIterator[Worker]:
     """A worker with its services, for as long as the engine is open."""
-    worker = Worker(
-        ledger,
-        concurrency=settings.concurrency,
-        threads=settings.threads,
-        processes=settings.processes,
-        hold=settings.on_restart == "hold",
-        unawaited=settings.unawaited,
-        stdout=settings.capture_stdout,
-        takes_over_others=take_over_others,
-        grace=settings.grace,
-        claim=settings.claim,
-        clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
-    )
+    desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
+    with acting(desk):
+        worker = Worker(
+            ledger,
+            concurrency=settings.concurrency,
+            threads=settings.threads,
+            processes=settings.processes,
+            hold=settings.on_restart == "hold",
+            unawaited=settings.unawaited,
+            stdout=settings.capture_stdout,
+            takes_over_others=take_over_others,
+            grace=settings.grace,
+            claim=settings.claim,
+            clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
+        )
     await worker.lease.begin()
     worker.listen()
     end_news = ledger.listen(worker.on_runs_changed)
@@ -328,6 +331,7 @@ async def working(
             task.cancel()
         await asyncio.wait(tasks)
         await worker.close()
+        await desk._leave()
         calm()
         if not worker.takeovers.has_unfinished_completions:
             with suppress(OutlastError):  # its claims expire

@@ -111,12 +111,13 @@ class Journal(Protocol):
 
 class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs to list, newest first. Times are microseconds. An empty field does not filter. `text` matches anywhere in
-    id, workflow, title, tags and reason, ignoring case."""
+    id, workflow, title, tags and reason, ignoring case. `roots` leaves out the children of other runs."""
 
     statuses: tuple[RunStatus, ...] = ()
     workflow: str = ""
     tags: tuple[str, ...] = ()
     parent: str = ""
+    roots: bool = False
     exclusive: str = ""
     text: str = ""
     created_from: int | None = None
@@ -196,13 +197,15 @@ class Claim(Struct, frozen=True):
     """The right to take over a run. It becomes effective when RunTakenOver with this epoch is in the log.
 
     `previous` is the interrupted worker: the last owner, if it did not release the run. It is empty if it did, and if it is
-    the claimant itself. `cause` is the evidence for the interruption."""
+    the claimant itself. `cause` is the evidence for the interruption, `seen` when the previous worker last enrolled or
+    renewed, 0 if that is unknown."""
 
     run: RunId
     worker: WorkerId
     epoch: int
     previous: str = ""
     cause: Literal["claimed", "expired", "dead"] = "claimed"
+    seen: int = 0
 
 
 class Holding(Struct, frozen=True):

@@ -69,10 +69,10 @@ def test_a_dry_run_shows_the_events_and_changes_nothing(how: tuple[str, ...]) ->
     before = outlast("events", "monday", "-o", "json").stdout
     told = outlast(*how, "--dry-run")
     assert told.exit_code == 0, told.output
-    assert "The command would take run monday over and append these events:" in told.stdout
+    assert "The command would append these events to run monday:" in told.stdout
     assert "\n  BranchOpened Branch 1 opened after event " in told.stdout
     shown = json.loads(outlast(*how, "--dry-run", "-o", "json").stdout)
-    assert shown["would_append"][0]["type"] == "BranchOpened"
+    assert [event["type"] for event in shown["would_append"]][:2] == ["RunTakenOver", "BranchOpened"]
     assert outlast("events", "monday", "-o", "json").stdout == before
 
 

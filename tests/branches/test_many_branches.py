@@ -24,6 +24,7 @@ from outlast.lifecycle.branch_plan import BranchPlan, again, back, instead, requ
 from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import OPEN, NodeStatus, State
 from outlast.stores.memory import MemoryStore
+from support.sampling import examples
 
 RUN = RunId("run-1")
 NAMES = ("a", "b", "1/a", "1/b", "2/a", "2/b", "3/1/a", "3/2/a", "s/a", "m/1/a", "m/2/a")
@@ -135,14 +136,14 @@ async def _must_be_right(ledger: Ledger, writer: RunWriter) -> None:
                 assert "/" in other, (name, other)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(seed=st.integers(0, 10**9))
 def test_random_turns_are_what_the_naive_lineage_says(seed: int) -> None:
     asyncio.run(told_at_random(seed))
 
 
 @pytest.mark.soak
-@settings(max_examples=3000)
+@settings(max_examples=examples(3000))
 @given(seed=st.integers(0, 10**9))
 def test_many_random_turns_are_what_the_naive_lineage_says(seed: int) -> None:
     asyncio.run(told_at_random(seed))

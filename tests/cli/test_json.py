@@ -14,8 +14,10 @@ import msgspec
 import pytest
 from typer.main import get_command
 
+import outlast as ol
 from outlast.cli.app import app
 from outlast.client.answer_check import check_answer
+from outlast.client.bulk import Target
 from outlast.functions import registry
 from outlast.views.schema import VIEWS, json_schema
 
@@ -43,6 +45,8 @@ READING = {
     "jump with --dry-run": ("plan", ["jump", "{report}", "--to", "collect", "--dry-run"]),
     "rewind with --dry-run": ("plan", ["rewind", "{report}", "--dry-run"]),
     "retry with --dry-run": ("plan", ["retry", "{digest}", "publish", "--dry-run"]),
+    "audit": ("audit_list", ["audit"]),
+    "bulk start with --dry-run": ("bulk_preview", ["bulk", "start", "cancel", "--dry-run"]),
     "sweeper with --dry-run": ("sweep_report", ["sweeper", "--once", "--dry-run"]),
 }
 WRITING = {
@@ -56,6 +60,7 @@ WRITING = {
     "activate": ("run_status", ["activate", "{report}", "0", "--no-wait"]),
     "fork": ("run_status", ["fork", "{report}", "--no-wait"]),
     "sweeper": ("sweep_report", ["sweeper", "--once"]),
+    "bulk start": ("bulk", ["bulk", "start", "cancel", "--status", "waiting", "--yes"]),
     "db backup": ("backup", ["db", "backup", "copy.db"]),
     "copy": ("copy", ["copy", "{digest}", "--to", "other.db"]),
     "token create": ("new_token", ["token", "create", "deploy"]),
@@ -64,12 +69,15 @@ WRITING = {
 RUNNING = {
     "run": ("run_result", ["run", "flows.py:greet", "name=zoe", "--id", "g"]),
     "run that fails": ("run_result", ["run", "flows.py:fragile", "--id", "f"]),
+    "run that is created": ("run_status", ["run", "flows.py:greet", "name=zoe", "--id", "d", "--no-start"]),
+    "start": ("run_result", ["start", "d"]),
     "resume and wait": ("run_result", ["resume", "f"]),
     "show of a run with values": ("run_detail", ["show", "g"]),
     "logs": ("log_line", ["logs", "f"]),
 }
 ONLY_STORE = {"db": 2, "copy": 1}
 """Commands that refuse a server, and the words of their names."""
+BULK = {"bulk show": ("bulk", ["bulk", "show"]), "bulk retry": ("bulk", ["bulk", "retry"])}
 EXIT_CODES = (0, 1, 4)
 """Done, or a finding, or the run that was waited for failed: the JSON is printed all the same."""
 
@@ -87,6 +95,9 @@ def must_be_views(text: str, name: str) -> None:
 @pytest.mark.parametrize("what", [*READING, *WRITING])
 def test_a_command_prints_views(what: str, anywhere: Any) -> None:
     name, words = (READING | WRITING)[what]
+    if "OUTLAST_URL" in os.environ and what == "bulk start":
+        words = [*words, "--dry-run"]  # this server has no worker
+        name = "bulk_preview"
     answer = anywhere(*(word.format(**anywhere.runs) for word in words), "-o", "json")
     if "OUTLAST_URL" in os.environ and words[0] in ONLY_STORE:
         assert (answer.exit_code, answer.stdout) == (2, "")
@@ -94,6 +105,16 @@ def test_a_command_prints_views(what: str, anywhere: Any) -> None:
         return
     assert answer.exit_code in EXIT_CODES, answer.output
     must_be_views(answer.stdout, name)
+
+
+def test_commands_about_a_bulk_action_print_views(shell: Any) -> None:
+    with ol.open(str(shell.store), take_over_others=False) as engine:
+        bulk = engine.bulk.start("cancel", targets=[Target("missing")])
+        engine.result(bulk)
+    for name, words in BULK.values():
+        answer = shell(*words, bulk, "-o", "json")
+        assert answer.exit_code == 0, answer.output
+        must_be_views(answer.stdout, name)
 
 
 @pytest.fixture
@@ -119,7 +140,7 @@ def test_commands_that_execute_runs_print_views(shell: Any) -> None:
 
 
 def test_every_command_with_json_is_tried() -> None:
-    tried = {" ".join(words) for _, words in (READING | WRITING | RUNNING).values()}
+    tried = {" ".join(words) for _, words in (READING | WRITING | RUNNING | BULK).values()}
     for command in _with_json(get_command(app), ""):
         assert any(each == command or each.startswith(f"{command} ") for each in tried), command
 

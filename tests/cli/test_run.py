@@ -27,6 +27,19 @@ def test_programs_get_one_object_and_pipes_the_id(project: Any) -> None:
     assert project("ps", "-o", "ids").stdout.split() == ["b", "a"]
 
 
+def test_a_run_can_be_created_and_started_later(project: Any) -> None:
+    made = project("run", "flows:greet", "name=zoe", "--id", "later", "--no-start")
+    assert (made.returncode, made.stdout) == (0, "")
+    assert made.stderr.splitlines() == ["run later of greet is created", "Start it: outlast start later"]
+    told = json.loads(project("run", "flows:greet", "name=zoe", "--id", "later", "--no-start", "-o", "json").stdout)
+    assert told == {"run": "later", "status": "created"}
+    refused = project("resume", "later", "--no-wait")
+    assert (refused.returncode, "start it" in refused.stderr) == (2, True)
+    started = project("start", "later")
+    assert (started.returncode, started.stdout) == (0, "hello zoe\n")
+    assert project("start", "later").returncode == 2
+
+
 def test_what_is_no_text_is_printed_as_json_and_nothing_as_nothing(project: Any) -> None:
     order = '{"item": "lamp", "count": 3}'
     ran = project("run", "flows:mixed", "when=2026-11-01T10:00", "colour=red", f"order={order}", "path=/a/b")

@@ -27,7 +27,7 @@ UNANSWERED DidNotSurvive DoesNotReplay Question Survival engine replay_check sur
 
 MEMBERS: dict[type, str] = {
     ol.BlockingEngine: """
-        activate answer asked branches cancel close compare diagnose drain events explain find fork get handle
+        activate answer asked begin branches cancel close compare diagnose drain events explain find fork get handle
         iter_runs jump lines list_runs migrate output pause pause_all questions recover result resume retry rewind
         start sweep verify watch workers
     """,
@@ -41,7 +41,7 @@ MEMBERS: dict[type, str] = {
         attempt idempotency_key node run
     """,
     ol.Engine: """
-        activate answer asked branches cancel compare diagnose drain events explain find fork get handle iter_runs
+        activate answer asked begin branches cancel compare diagnose drain events explain find fork get handle iter_runs
         jump lines list_runs migrate output pause pause_all questions recover result resume retry rewind start sweep
         verify watch workers
     """,
@@ -58,7 +58,7 @@ MEMBERS: dict[type, str] = {
         allows_another backoff classes delay give_up_on jitter max_attempts max_delay retry_on wait_us
     """,
     ol.RunFilter: """
-        after created_from created_until exclusive limit parent statuses tags text workflow
+        after created_from created_until exclusive limit parent roots statuses tags text workflow
     """,
     ol.RunHandle: """
         answer asked cancel explain get output pause result watch
@@ -67,8 +67,8 @@ MEMBERS: dict[type, str] = {
         CANCELLED COMPENSATING COMPLETED CREATED FAILED PAUSED RUNNING WAITING
     """,
     ol.RunSummary: """
-        at branch copied_to created done_nodes exclusive held kind parent reason recoverable run status tags title
-        updated version waiting waits workflow
+        at awaits_start branch copied_to created done_nodes exclusive held kind parent reason recoverable run status tags
+        title updated version waiting waits workflow
     """,
     ol.Secret: """
         name reveal source
@@ -83,8 +83,8 @@ MEMBERS: dict[type, str] = {
         check_migration current diff migrate of replay source starting_with
     """,
     Diagnostics: """
-        continued_as created current_branch holder lineage now open_question preview preview_recovery preview_retry
-        run_ids scratch take_over_later worker_id
+        continued_as created current_branch holder lineage now open_question preview preview_activate preview_cancel
+        preview_pause preview_recovery preview_retry run_ids scratch take_over_later worker_id workers_knowing
     """,
 }
 

@@ -28,6 +28,7 @@ BUSY = [e.NodeScheduled(node="busy"), e.NodeStarted(node="busy")]
 BEGUN: list[e.AnyEvent] = [e.RunStarted(), *DONE]
 PLACES: dict[str, list[e.AnyEvent]] = {
     "created": [],
+    "created, deferred": [],
     "running": [*BEGUN, *BUSY],
     "waiting": [*BEGUN, e.InteractionRequested(interaction="q", prompt="Go on?")],
     "paused": [*BEGUN, *BUSY, e.RunPaused()],
@@ -45,6 +46,8 @@ async def carried_out(client: Engine, verb: Verb) -> object:
     match verb:
         case "answer":
             return await client.answer(RUN, "yes")
+        case "start":
+            return await client.begin(RUN)
         case "resume":
             return await client.resume(RUN)
         case "retry":
@@ -66,7 +69,8 @@ async def carried_out(client: Engine, verb: Verb) -> object:
 async def left_at(place: str) -> Ledger:
     """A run that was released there."""
     ledger = Ledger(MemoryStore())
-    writer = await ledger.create(RUN, [e.RunCreated(workflow="flow"), *PLACES[place]], ledger.new_worker_id())
+    created = e.RunCreated(workflow="flow", deferred=place == "created, deferred")
+    writer = await ledger.create(RUN, [created, *PLACES[place]], ledger.new_worker_id())
     while not await writer.release():
         pass
     return ledger
@@ -143,6 +147,7 @@ def test_what_is_allowed_begins_with_what_is_most_useful() -> None:
         return allowed(await state_in(await left_at(place)))
 
     assert asyncio.run(allowed_at("waiting"))[0] == "answer"
+    assert asyncio.run(allowed_at("created, deferred"))[0] == "start"
     assert asyncio.run(allowed_at("failed, held"))[0] == "resume"
     assert asyncio.run(allowed_at("completed")) == ["rewind", "jump"]
 

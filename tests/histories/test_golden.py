@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from histories.served import SERVED, served
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId
@@ -47,15 +48,20 @@ def expected(name: str) -> dict[str, Any]:
     return told
 
 
+def log_of(name: str) -> list[Entry]:
+    """The entries of all branches."""
+    return [entry for record in records(name) for entry in entries(record)]
+
+
 def seen(name: str) -> list[Entry]:
     """The entries of the newest branch's lineage."""
-    log = {entry.seq: entry for record in records(name) for entry in entries(record)}
+    log = {entry.seq: entry for entry in log_of(name)}
     return [log[seq] for first, last in intervals(name) for seq in range(first, last + 1)]
 
 
 def intervals(name: str) -> list[tuple[int, int]]:
     branches: dict[int, Branch] = {0: ROOT}
-    for entry in (entry for record in records(name) for entry in entries(record)):
+    for entry in log_of(name):
         if isinstance(entry.event, e.BranchOpened):
             branches[entry.event.branch] = opened(entry.event, entry.seq)
     return lineage(branches, max(branches), records(name)[-1].last)
@@ -94,6 +100,11 @@ def test_an_old_log_amounts_to_what_it_amounted_to(name: str) -> None:
     assert state.status == expected(name)["status"]
     assert summarise(RunId(name), state) == msgspec.convert(expected(name)["summary"], RunSummary)
     assert [list(interval) for interval in intervals(name)] == expected(name)["lineage"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_page_is_tested_with_the_log_as_it_is_served(name: str) -> None:
+    assert (SERVED / f"{name}.json").read_bytes() == served(log_of(name)), "run tests/histories/served.py"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -36,6 +36,11 @@ def test_every_operation_is_described() -> None:
     assert sum(len(methods) for methods in DOCUMENT["paths"].values()) == len(OPERATIONS)
 
 
+def test_the_document_in_the_reference_is_current() -> None:
+    reference = Path(__file__).parents[2] / "docs/reference/openapi.json"
+    assert json.loads(reference.read_text(encoding="utf-8")) == DOCUMENT, "run `make schema`"
+
+
 def test_all_references_lead_somewhere() -> None:
     text = json.dumps(DOCUMENT)
     names = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}

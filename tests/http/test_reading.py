@@ -47,6 +47,32 @@ async def test_filters_choose_runs_and_a_cursor_belongs_to_its_filter(serve: Ser
             assert (refused.status_code, refused.json()["field"]) == (422, "query.cursor"), query
 
 
+async def test_held_runs_those_that_ask_and_children_can_be_chosen_and_counted(serve: Serve) -> None:
+    async with serve() as server:
+        asking = await server.start("served_asks")
+        await server.until(asking, "waiting")
+        done = await server.start("served_double", value=1, wait=10)
+        parent = await server.start("served_parent", wait=10)
+
+        async def runs(query: str) -> set[str]:
+            found = [each["run"] for each in (await server("GET", f"/runs?{query}")).json()["runs"]]
+            count = (await server("GET", f"/count?{query}")).json()
+            assert count == {"count": len(found), "more": False}
+            return set(found)
+
+        everything = await runs("")
+        assert everything > {asking, done, parent}
+        assert await runs("children=false") == {asking, done, parent}
+        assert await runs("asks=true") == {asking}
+        assert await runs("asks=false") == everything - {asking}
+        assert await runs("held=true") == set()
+        assert await runs("held=false") == everything
+        first = (await server("GET", "/runs?asks=false&limit=1")).json()
+        rest = (await server("GET", f"/runs?asks=false&limit=10&cursor={first['next']}")).json()
+        assert {each["run"] for each in first["runs"] + rest["runs"]} == everything - {asking}
+        assert len(first["runs"]) == 1
+
+
 async def test_status_and_result_agree_while_a_run_ends(serve: Serve) -> None:
     """A run that ends between two reads of the store must not be shown as completed without its result."""
     async with serve() as server:

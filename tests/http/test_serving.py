@@ -12,8 +12,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,88 +23,21 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import outlast as ol
-from outlast.compose import open_settled
 from outlast.http.auth import Auth
 from outlast.http.server import Options, Server, config_of
 from outlast.http.state import ServerState
-from outlast.settings import read_settings
 from support import commands
+from support.server_process import PATIENCE, ServerProcess, credential, server_process
 
-FLOWS = str(Path(served.__file__))
-PATIENCE = 40
+FLOWS = Path(served.__file__)
 
 
-class Process:
-    """`outlast serve` over a store, on a port of its own."""
-
-    def __init__(self, folder: Path, *options: str, is_cold: bool = False) -> None:
-        self.folder = folder
-        self.log = folder / f"serve-{time.monotonic_ns()}.log"
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            self.port = found.getsockname()[1]
-        words = [sys.executable, "-m", "outlast", "serve", FLOWS, "--port", str(self.port), *options]
-        environment = {**os.environ, "OUTLAST_STORE": str(folder / "runs.db")}
-        self.log_file = self.log.open("wb")
-        start = subprocess.Popen if is_cold else commands.Popen
-        self.process = start(words, cwd=folder, env=environment, stderr=self.log_file)
-        self.token = ""
-
-    def get(self, path: str, body: Any = None, *, token: str | None = None) -> tuple[int, Any]:
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token or self.token}"}
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, headers)
-        try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as response:
-                return response.status, json.loads(response.read() or b"null")
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, json.loads(error.read() or b"null")
-
-    def until_ready(self) -> Process:
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if self.get("/readyz")[0] == 200:
-                    return self
-            assert self.process.poll() is None, self.log.read_text()
-            time.sleep(0.02)
-        raise AssertionError(self.log.read_text())
-
-    def until(self, run: str, status: str) -> Any:
-        deadline = time.monotonic() + PATIENCE
-        while (found := self.get(f"/api/v1/runs/{run}")[1])["status"] != status:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.02)
-        return found
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        code = self.process.wait(PATIENCE)
-        self.log_file.close()
-        return code
+def process(folder: Path, *options: str, **more: Any) -> AbstractContextManager[ServerProcess]:
+    return server_process(folder, FLOWS, *options, **more)
 
 
 def token_for(folder: Path) -> str:
-    async def make() -> str:
-        store = open_settled(read_settings({"store": str(folder / "runs.db")}))
-        try:
-            return (await Auth(store).create("token", "test", "admin"))[0]
-        finally:
-            await store.close()
-
-    return asyncio.run(make())
-
-
-@contextmanager
-def process(folder: Path, *options: str, token: str, is_cold: bool = False) -> Iterator[Process]:
-    found = Process(folder, *options, is_cold=is_cold)
-    found.token = token
-    try:
-        yield found.until_ready()
-    finally:
-        found.end(signal.SIGKILL)
+    return credential(folder / "runs.db", "token", "admin")
 
 
 @pytest.mark.parametrize("on_restart", ["resume", "hold"])
@@ -164,6 +96,33 @@ def test_every_acknowledged_start_is_there_once_after_a_kill(tmp_path: Path) -> 
         assert len(seen) <= len(acknowledged) + 1  # the last may have begun and not have been acknowledged
 
 
+def test_a_bulk_cancel_that_is_killed_half_way_continues_by_itself(tmp_path: Path) -> None:
+    token, count = token_for(tmp_path), 300
+    with process(tmp_path, token=token) as first:
+        items = [{"workflow": "served_sleeps", "id": f"run-{number}"} for number in range(count)]
+        first.get("/api/v1/runs/batch", {"items": items})
+        first.until(f"run-{count - 1}", "waiting")
+        body = {"action": "cancel", "filter": {"workflow": "served_sleeps"}, "reason": "recall"}
+        status, confirmed = first.get("/api/v1/bulk", body)
+        assert (status, confirmed["confirmed"]) == (201, count)
+        bulk = f"/api/v1/bulk/{confirmed['run']}"
+        while (found := first.get(bulk)[1])["done"] < 20:
+            time.sleep(0.002)
+        first.end(signal.SIGKILL)
+        assert found["done"] < count, "it was killed too late to show anything"
+    with process(tmp_path, token=token) as second:
+        deadline = time.monotonic() + PATIENCE
+        while (found := second.get(bulk)[1])["status"] != "completed":
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+        assert (found["done"], found["skipped"], found["failed"]) == (count, 0, 0)
+        for number in range(count):
+            events = second.get(f"/api/v1/runs/run-{number}/events")[1]["events"]
+            asked = [each["fields"] for each in events if each["type"] == "CancelRequested"]
+            assert [(each["by"].endswith(f"bulk {found['run']}"), each["force"]) for each in asked] == [(True, False)]
+            assert events[-1]["type"] == "RunCancelled"
+
+
 def test_a_server_that_shuts_down_hands_its_runs_over(tmp_path: Path) -> None:
     token = token_for(tmp_path)
     with process(tmp_path, token=token) as first:
@@ -193,7 +152,7 @@ def test_the_first_start_prints_no_sign_in_link_into_a_log(tmp_path: Path) -> No
 
 def test_insecure_local_is_for_loopback(tmp_path: Path) -> None:
     refused = commands.run(
-        [sys.executable, "-m", "outlast", "serve", FLOWS, "--insecure-local", "--host", "0.0.0.0"],
+        [sys.executable, "-m", "outlast", "serve", str(FLOWS), "--insecure-local", "--host", "0.0.0.0"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -207,7 +166,7 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = commands.run(
-            [sys.executable, "-m", "outlast", "serve", FLOWS, "--port", str(port)],
+            [sys.executable, "-m", "outlast", "serve", str(FLOWS), "--port", str(port)],
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -281,11 +240,9 @@ def test_an_idle_server_is_small(tmp_path: Path) -> None:
     token = token_for(tmp_path)
     with process(tmp_path, token=token, is_cold=True) as server:
         server.get("/api/v1/runs")
-        status = Path(f"/proc/{server.process.pid}/status")
-        if not status.exists():
+        if not Path("/proc").exists():
             pytest.skip("no /proc here")
-        resident = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmRSS"))
-        assert resident < 80 * 1024
+        assert server.resident < 80 * 2**20
 
 
 # --- in this process

@@ -139,7 +139,7 @@ async def test_a_run_created_without_starting_is_begun_by_start_alone(serve: Ser
     body = {"workflow": "served_double", "params": {"value": 4}, "id": "later", "start": False}
     async with serve() as server:
         response = await server("POST", "/runs", json=body)
-        assert (response.status_code, response.json()["status"]) == (201, "paused")
+        assert (response.status_code, response.json()["status"]) == (201, "created")
         assert (await server("POST", "/runs", json=body)).status_code == 200
         refused = await server("POST", "/runs", json={**body, "params": {"value": 5}})
         assert refused.status_code == 409
@@ -147,7 +147,7 @@ async def test_a_run_created_without_starting_is_begun_by_start_alone(serve: Ser
         await server("POST", "/sweep", json={"stale_after": 0})
         await asyncio.sleep(0.2)
         view = (await server("GET", "/runs/later")).json()
-        assert (view["status"], view["reason"], view["done_nodes"]) == ("paused", "created with start=false", 0)
+        assert (view["status"], view["awaits_start"], view["done_nodes"]) == ("created", True, 0)
         assert (await server("POST", "/runs/later/start")).status_code == 200
         assert (await server.until("later", "completed"))["result"] == 8
         again = await server("POST", "/runs/later/start")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from urllib.request import urlopen
 from zipfile import ZipFile
 
 import pytest
@@ -22,6 +23,10 @@ FIRST_PAGES = ["docs/tutorial/1-first-workflow.md"]
 """Pages whose commands are typed in the new environment."""
 BUILD = ["wheel", "--quiet", "--no-deps", "--no-build-isolation"]
 """As `make wheel` builds it: with the build tools that are locked and installed, never with others from the network."""
+
+
+SERVER = ("anyio", "click", "h11", "httptools", "idna", "prometheus-client", "starlette", "uvicorn", "wsproto")
+"""What `outlast[server]` needs besides what is locked for the runtime."""
 
 
 def sh(*command: str | Path, cwd: Path) -> str:
@@ -60,6 +65,8 @@ def test_the_wheel_is_pure_python_typed_and_complete(wheel: Path) -> None:
     }
     assert ours - held == set()
     assert "outlast/py.typed" in held
+    assert "outlast/http/page/index.html" in held
+    assert any(name.startswith("outlast/http/page/assets/") and name.endswith(".js") for name in held)
     assert {name.split("/")[0] for name in held} == {"outlast", f"outlast-{__version__}.dist-info"}
 
 
@@ -98,6 +105,29 @@ def test_a_new_project_runs(bin: Path, tmp_path: Path) -> None:
     sh(bin / "outlast", "init", "my-project", cwd=tmp_path)
     sh(bin / "python", "flows.py", cwd=tmp_path / "my-project")
     assert len(sh(bin / "outlast", "ps", "-o", "ids", cwd=tmp_path / "my-project").split()) == 1
+
+
+def test_a_server_from_the_wheel_serves_the_page_without_node(bin: Path, tmp_path: Path) -> None:
+    lines = (ROOT / "requirements" / "dev.txt").read_text()
+    locked = [each for each in re.split(r"\n(?=\S)", lines) if each.startswith(tuple(f"{name}==" for name in SERVER))]
+    assert len(locked) == len(SERVER)
+    (tmp_path / "server.txt").write_text("\n".join(locked))
+    sh(bin / "python", "-m", "pip", "install", "-q", "--no-deps", "--require-hashes", "-r", "server.txt", cwd=tmp_path)
+    sh(bin / "python", "-m", "pip", "check", cwd=tmp_path)
+    command = [bin / "outlast", "serve", "--port", "0"]
+    environment = {"PATH": str(bin), "HOME": str(tmp_path)}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stderr is not None
+            address = next(line.split()[1] for line in server.stderr if line.startswith("serving "))
+            with urlopen(f"{address}/", timeout=PATIENCE) as response:
+                html = response.read().decode()
+            assert '<base href="/">' in html
+            script = re.findall(r'<script type="module"[^>]* src="\./(assets/[^"]+\.js)"', html)[0]
+            with urlopen(f"{address}/{script}", timeout=PATIENCE) as response:
+                assert response.headers["content-type"].startswith("text/javascript")
+        finally:
+            server.kill()
 
 
 def _typed(page: Path) -> list[list[str]]:

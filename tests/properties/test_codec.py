@@ -15,6 +15,7 @@ from outlast.errors import Damaged, InvalidInput, UnknownEvent
 from outlast.history import events as e
 from outlast.history.codec import decode, encode
 from support.histories import LETTERS, events, values
+from support.sampling import examples
 
 DRAWN = (Phase.explicit, Phase.generate)
 """Noise is not easier to read when it is small."""
@@ -35,13 +36,13 @@ def test_an_event_of_every_type_is_read_back_as_it_was_written(kind: type[e.Even
     assert decode(encode([event])) == [event]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(told=st.lists(events(), max_size=6))
 def test_a_list_of_events_is_read_back_as_it_was_written(told: list[e.AnyEvent]) -> None:
     assert decode(encode(told)) == told
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(told=st.lists(events(), max_size=6))
 def test_what_was_read_is_written_again_byte_for_byte(told: list[e.AnyEvent]) -> None:
     """H2 for the way back: a log that is copied event by event is the same log."""
@@ -51,7 +52,7 @@ def test_what_was_read_is_written_again_byte_for_byte(told: list[e.AnyEvent]) ->
     assert encode(decode(again)) == again
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(event=events(newer=False), extra=st.dictionaries(LETTERS, values(), min_size=1, max_size=3))
 def test_fields_of_a_newer_version_are_kept_and_disturb_no_other(event: e.AnyEvent, extra: dict[str, Raw]) -> None:
     extra = {name: value for name, value in extra.items() if name not in JSON[type(event).__name__]}
@@ -63,7 +64,7 @@ def test_fields_of_a_newer_version_are_kept_and_disturb_no_other(event: e.AnyEve
     assert plain(encode([read])) == plain(newer)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(error=st.builds(e.Failure, kind=LETTERS, message=LETTERS), extra=values())
 def test_a_newer_field_inside_an_error_is_kept_too(error: e.Failure, extra: Raw) -> None:
     """H1 says fields of newer versions included; an error is part of three events."""
@@ -75,7 +76,7 @@ def test_a_newer_field_inside_an_error_is_kept_too(error: e.Failure, extra: Raw)
 LARGE = e.NodeCompleted(node="n", attempt=1, output=Raw(b'"' + b"x" * 5000 + b'"'))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(event=events())
 def test_what_stands_beside_a_large_value_is_written_as_it_is_alone(event: e.AnyEvent) -> None:
     """Bodies with large values are looked at in another way: newer fields, in errors too, are kept all the same."""
@@ -83,14 +84,14 @@ def test_what_stands_beside_a_large_value_is_written_as_it_is_alone(event: e.Any
     assert encode([LARGE, event]) == encode([LARGE])[:-1] + b"," + alone + b"]"
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(error=st.builds(e.Failure, kind=LETTERS, message=LETTERS), extra=values())
 def test_a_newer_field_inside_an_error_beside_a_large_value_is_kept_too(error: e.Failure, extra: Raw) -> None:
     failed = e.RunFailed(error=msgspec.structs.replace(error, more={"later": extra}))
     assert encode([LARGE, failed]) == encode([LARGE])[:-1] + b"," + encode([failed])[1:]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     before=st.lists(events(), max_size=3),
     name=LETTERS.filter(lambda name: name not in e.EVENT_TYPES),
@@ -116,7 +117,7 @@ def read_or_damaged(body: bytes) -> None:
     assert place[1] >= 7
 
 
-@settings(max_examples=300, phases=DRAWN)
+@settings(max_examples=examples(300), phases=DRAWN)
 @given(body=st.binary(max_size=60) | st.text(max_size=40).map(str.encode))
 @example(b"")
 @example(b"null")
@@ -129,7 +130,7 @@ def test_arbitrary_bytes_are_read_or_damaged_and_nothing_else(body: bytes) -> No
     read_or_damaged(body)
 
 
-@settings(max_examples=300, phases=DRAWN)
+@settings(max_examples=examples(300), phases=DRAWN)
 @given(told=st.lists(events(), min_size=1, max_size=3), data=st.data())
 def test_mutated_bodies_are_read_or_damaged_and_nothing_else(told: list[e.AnyEvent], data: st.DataObject) -> None:
     body = bytearray(encode(told))

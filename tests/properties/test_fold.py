@@ -17,6 +17,7 @@ from outlast.lifecycle.fold import apply, fold, fold_records
 from outlast.lifecycle.state import TABLES, State
 from outlast.lifecycle.summary import is_changed, summarise
 from support.histories import History, events, histories
+from support.sampling import examples
 
 NAMES = st.sampled_from(["n0", "n1", "q0", "g0", "a0", "t0", "retry:n0", "d0", "x0", "m0", "c0", "s0", ""])
 NEARBY = events(text=NAMES, numbers=st.integers(-1, 4), newer=False)
@@ -34,7 +35,7 @@ def appends(told: list[Entry], history: History) -> list[list[Entry]]:
     return groups
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(history=histories())
 def test_folding_in_two_parts_equals_folding_at_once_at_every_split(history: History) -> None:
     for told in history.told.values():
@@ -48,7 +49,7 @@ def test_folding_in_two_parts_equals_folding_at_once_at_every_split(history: His
         assert growing == whole
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(history=histories())
 def test_the_records_of_a_run_without_branches_fold_like_its_events(history: History) -> None:
     single = history.records[: next((at for at, each in enumerate(history.records) if each.branch), None)]
@@ -56,7 +57,7 @@ def test_the_records_of_a_run_without_branches_fold_like_its_events(history: His
     assert fold_records(State(), single) == fold(State(), told)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(history=histories())
 def test_the_lineage_of_the_newest_branch_folds_to_the_state(history: History) -> None:
     log = {entry.seq: entry for record in history.records for entry in entries(record)}
@@ -64,7 +65,7 @@ def test_the_lineage_of_the_newest_branch_folds_to_the_state(history: History) -
     assert fold(State(), [log[seq] for first, last in intervals for seq in range(first, last + 1)]) == history.state
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(history=histories(), data=st.data())
 def test_a_draft_that_is_absorbed_equals_a_plain_fold_at_every_append(history: History, data: st.DataObject) -> None:
     told = history.told[data.draw(st.sampled_from(sorted(history.told)))]
@@ -86,7 +87,7 @@ def test_a_draft_that_is_absorbed_equals_a_plain_fold_at_every_append(history: H
         assert list(drafted.waits.items()) == list(plain.waits.items())
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(history=histories(), data=st.data())
 def test_a_draft_that_is_dropped_leaves_the_state_as_it_was(history: History, data: st.DataObject) -> None:
     told = history.told[data.draw(st.sampled_from(sorted(history.told)))]
@@ -103,7 +104,7 @@ def test_a_draft_that_is_dropped_leaves_the_state_as_it_was(history: History, da
     assert state == fold(State(), told)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(history=histories())
 def test_a_draft_that_says_nothing_changed_shows_what_was_shown(history: History) -> None:
     """What is not written to the catalogue for it need not be: only the place, the time and the count of nodes differ."""
@@ -119,7 +120,7 @@ def test_a_draft_that_says_nothing_changed_shows_what_was_shown(history: History
         draft.absorb()
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(history=histories(12), event=NEARBY, ahead=st.integers(1, 3))
 def test_an_illegal_event_leaves_the_state_as_it_was(history: History, event: e.AnyEvent, ahead: int) -> None:
     """L2, and the same on the view of a draft."""
@@ -137,7 +138,7 @@ def test_an_illegal_event_leaves_the_state_as_it_was(history: History, event: e.
         assert refused[1] == history.seq + ahead
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(history=histories(), back=st.integers(0, 5))
 def test_an_event_at_a_place_already_taken_breaks_v1(history: History, back: int) -> None:
     before = deepcopy(history.state)

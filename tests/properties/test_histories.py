@@ -11,6 +11,7 @@ from outlast.history.record import Kind, entries
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import RunStatus
 from support.histories import History, histories, written
+from support.sampling import examples
 
 MANY = 300
 
@@ -44,14 +45,14 @@ def test_branches_are_cut_before_the_first_event_inside_appends_and_on_dead_bran
     assert len(cut) == 4
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(history=histories())
 def test_a_legal_history_has_no_violations(history: History) -> None:
     """The generator has its own rules; the fold and the whole-log checks agree with it: V1 to V11 from two sides."""
     assert violations(history.run, history.records) == []
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_what_a_history_says_it_told_is_what_its_records_hold(history: History) -> None:
     log = {entry.seq: entry for record in history.records for entry in entries(record)}

@@ -30,6 +30,7 @@ from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary, summarise
 from outlast.lifecycle.transitions import may_follow
 from support.histories import History, events, histories, rechained
+from support.sampling import examples
 
 
 class Broken(Struct):
@@ -840,7 +841,7 @@ def test_every_invariant_is_broken_in_at_least_two_ways() -> None:
     assert min(ways.values()) >= 2
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(history=histories(8))
 def test_a_history_before_it_is_broken_has_no_violations(history: History) -> None:
     """Also with its summary, chained anew, and brought to where mutations begin: so what they find is theirs."""
@@ -850,7 +851,7 @@ def test_a_history_before_it_is_broken_has_no_violations(history: History) -> No
     assert violations(history.run, records, summarise(history.run, history.state)) == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(history=histories(8), data=st.data())
 def test_a_mutation_that_only_breaks_the_story_leaves_the_chain_alone(history: History, data: st.DataObject) -> None:
     story = [mutation for invariant, mutation in MUTATIONS if invariant in ("V3", "V4", "V6", "V7", "V9")]

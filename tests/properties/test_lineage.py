@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from outlast.errors import Illegal, NotFound
 from outlast.history.lineage import BEFORE_FIRST, ROOT, Branch, Interval, holder, lineage
 from support.histories import History, histories
+from support.sampling import examples
 
 
 class Tree:
@@ -47,14 +48,14 @@ def spelled_out(intervals: list[Interval]) -> list[int]:
     return [seq for first, last in intervals for seq in range(first, last + 1)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(tree=trees())
 def test_every_branch_of_any_tree_sees_what_its_list_says(tree: Tree) -> None:
     for number in tree.branches:
         assert spelled_out(lineage(tree.branches, number, tree.end(number))) == tree.seen[number]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(tree=trees())
 def test_a_branch_sees_less_when_it_is_read_only_up_to_an_event_of_its_own(tree: Tree) -> None:
     for seq, number in tree.where.items():
@@ -62,7 +63,7 @@ def test_a_branch_sees_less_when_it_is_read_only_up_to_an_event_of_its_own(tree:
         assert spelled_out(lineage(tree.branches, number, seq)) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(tree=trees())
 def test_the_intervals_of_a_lineage_rise_and_begin_with_the_first_event(tree: Tree) -> None:
     for number in tree.branches:
@@ -71,7 +72,7 @@ def test_the_intervals_of_a_lineage_rise_and_begin_with_the_first_event(tree: Tr
         assert seqs == sorted(set(seqs))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(tree=trees(), backwards=st.booleans())
 def test_the_holder_of_an_event_is_the_branch_it_was_written_on(tree: Tree, backwards: bool) -> None:
     branches = list(tree.branches.values())
@@ -82,7 +83,7 @@ def test_the_holder_of_an_event_is_the_branch_it_was_written_on(tree: Tree, back
     assert holder(branches, BEFORE_FIRST) == ROOT
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_the_branches_of_a_legal_history_see_what_they_were_told(history: History) -> None:
     ends = {number: max(entry.seq for entry in told) for number, told in history.told.items()}

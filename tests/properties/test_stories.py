@@ -17,6 +17,7 @@ from outlast.lifecycle.fold import fold
 from outlast.lifecycle.state import State
 from outlast.lifecycle.timeline import MAX_ENTRIES, TimelineBuilder
 from support.histories import History, histories, values
+from support.sampling import examples
 
 
 def log(history: History) -> list[Entry]:
@@ -30,7 +31,7 @@ def read(history: Iterable[Entry], intervals: Sequence[Interval] = ()) -> Timeli
     return timeline
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_every_branch_of_every_history_can_be_explained(history: History) -> None:
     whole = log(history)
@@ -51,7 +52,7 @@ def test_every_branch_of_every_history_can_be_explained(history: History) -> Non
             assert all(1 <= each.seq <= each.last <= end for each in shown)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_a_branch_alone_is_explained_like_one_among_others(history: History) -> None:
     intervals = lineage(history.branches, history.branch, history.seq)
@@ -61,7 +62,7 @@ def test_a_branch_alone_is_explained_like_one_among_others(history: History) -> 
     assert len(alone.timeline.entries) == len(among.timeline.entries) <= MAX_ENTRIES
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_a_history_is_the_same_as_itself(history: History) -> None:
     for told in history.told.values():
@@ -71,7 +72,7 @@ def test_a_history_is_the_same_as_itself(history: History) -> None:
         assert 2 * found["same"] + skipped == 2 * len(told)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(one=histories(), other=histories())
 def test_every_event_of_both_sides_is_in_exactly_one_row(one: History, other: History) -> None:
     left, right = one.lineage, other.lineage
@@ -85,7 +86,7 @@ def test_every_event_of_both_sides_is_in_exactly_one_row(one: History, other: Hi
     assert (found["left"], found["right"]) == (mirrored["right"], mirrored["left"])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_what_branches_share_by_their_intervals_is_what_they_share_by_their_events(history: History) -> None:
     intervals = {
@@ -99,7 +100,7 @@ def test_what_branches_share_by_their_intervals_is_what_they_share_by_their_even
             assert length_of(ours, upto) == len(places)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(history=histories())
 def test_every_branch_has_its_place_in_the_tree(history: History) -> None:
     found = branches_in(log(history))
@@ -111,7 +112,7 @@ def test_every_branch_has_its_place_in_the_tree(history: History) -> None:
         assert each.is_held == fold(State(), history.told[each.branch]).outline.held
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(old=values(), new=values())
 def test_values_have_differences_both_ways_or_none(old: Raw, new: Raw) -> None:
     assert changes_between(old, old) == []

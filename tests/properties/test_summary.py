@@ -37,6 +37,7 @@ from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import hide_locks
 from support.histories import EventGenerator
+from support.sampling import examples
 
 RUN = RunId("run")
 TTL = 30.0
@@ -414,7 +415,7 @@ class CrowdOnSqlite(Crowd):
 
 
 class TestManyWritersInMemory(Crowd.TestCase):
-    settings = settings(max_examples=300, stateful_step_count=30)
+    settings = settings(max_examples=examples(300), stateful_step_count=30)
 
 
 class TestManyWritersInSqlite(CrowdOnSqlite.TestCase):

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 GIVEN = "OUTLAST_TEST_SEED"
+WHOLE = "OUTLAST_TEST_WHOLE"
+"""`make faults` sets it: nothing is left out."""
 T = TypeVar("T")
 
 
@@ -26,3 +28,17 @@ def seed() -> str:
 def sample(points: Sequence[T], size: int, name: str) -> list[T]:
     """At most `size` of the points, for the test with this name."""
     return random.Random(f"{seed()} {name}").sample(points, min(size, len(points)))
+
+
+def is_whole() -> bool:
+    return bool(os.environ.get(WHOLE))
+
+
+def spot_check(points: Sequence[T], size: int, name: str) -> list[T]:
+    """A sample of the points; all of them in `make faults`."""
+    return list(points) if is_whole() else sample(points, size, name)
+
+
+def examples(count: int) -> int:
+    """How many examples Hypothesis tries: a third of this number, and all of them in `make faults`."""
+    return count if is_whole() else max(10, count // 3)

@@ -22,6 +22,7 @@ from outlast.values.annotations import type_codec_of
 from outlast.values.codec import Codec, codec_for
 from outlast.values.json_fastpath import LEVELS, JsonFastPath
 from outlast.values.secrets import Revealed, Secret
+from support.sampling import examples
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -144,7 +145,7 @@ def walked(codec: Codec, value: Any) -> tuple[bytes, str] | str:
     return body, repr(codec.decode(body))
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(value=ANYTHING)
 def test_whatever_a_value_is_a_glance_and_a_walk_say_the_same(value: Any) -> None:
     codec = codec_for(Any)
@@ -152,7 +153,7 @@ def test_whatever_a_value_is_a_glance_and_a_walk_say_the_same(value: Any) -> Non
 
 
 @pytest.mark.parametrize("annotation", ANNOTATIONS, ids=str)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(value=ANYTHING | JSON)
 def test_whatever_the_annotation_is_a_glance_and_a_walk_say_the_same(annotation: Any, value: Any) -> None:
     codec = codec_for(annotation)
@@ -180,7 +181,7 @@ def depth_of(value: Any) -> int:
     return 1 + max(map(depth_of, parts), default=0) if isinstance(value, list | dict) else 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(value=JSON.filter(lambda value: isinstance(value, list | dict)))
 def test_a_value_that_is_plain_is_recognised(value: Any) -> None:
     """Or all the laws above would hold of a glance that sees nothing."""

@@ -38,6 +38,7 @@ from outlast.values.annotations import type_codec_of
 from outlast.values.codec import INLINE_LIMIT, codec_for, decode, encode, fetched, hints_of, stored
 from outlast.values.secrets import Secret
 from outlast.values.type_codec import DEEPEST
+from support.sampling import examples
 
 T = TypeVar("T")
 
@@ -347,7 +348,7 @@ def comes_back(value: Any, annotation: Any) -> Any:
     return again
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(data=st.data())
 def test_a_value_comes_back_equal_and_of_its_type(data: st.DataObject) -> None:
     annotation, values = data.draw(typed())
@@ -361,7 +362,7 @@ def test_a_value_comes_back_equal_and_of_its_type(data: st.DataObject) -> None:
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(value=ANYTHING)
 def test_a_value_without_an_annotation_comes_back_equal_and_of_its_type(value: Any) -> None:
     comes_back(value, Any)
@@ -379,7 +380,7 @@ def test_plain_json_is_stored_as_it_is(value: Any) -> None:
     assert encode(value) == Raw(msgspec.json.encode(value))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(body=st.binary(max_size=40) | JSON.map(msgspec.json.encode), data=st.data())
 def test_arbitrary_bytes_are_read_or_refused_and_nothing_else(body: bytes, data: st.DataObject) -> None:
     annotation, _ = data.draw(typed())
@@ -394,7 +395,7 @@ TAGS = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(tag=TAGS | JSON, v=JSON, data=st.data())
 def test_what_falsely_says_what_it_is_is_read_or_refused(tag: Any, v: Any, data: st.DataObject) -> None:
     annotation, _ = data.draw(typed())

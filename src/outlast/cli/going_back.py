@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Annotated, Any
 
 import msgspec
@@ -24,12 +24,9 @@ from outlast.cli.options import (
 )
 from outlast.cli.parameters import json_or_text
 from outlast.cli.resume import continued, show_plan
-from outlast.client import Engine, branch_plans
-from outlast.client.branch_plans import Plan
+from outlast.client import Engine
 from outlast.errors import InvalidInput
-from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branch_plan import START
 from outlast.settings import Settings
 
@@ -80,8 +77,8 @@ def jump(
         await engine.jump(found, to, **edits, by=by, reason=reason, children=children.value)
 
     if dry_run:
-        plan = branch_plans.to_place(to, **({"inputs": None} | edits), by=by, reason=reason)
-        return _show_plan(settings, run, "jump", plan, children, output)
+        options = {"to": to, **edits, "by": by, "reason": reason, "children": children.value}
+        return show_plan(settings, run, "jump", options, output)
     return continued(settings, [run], change, app, no_wait, by, output)
 
 
@@ -110,7 +107,8 @@ def rewind(
         await engine.rewind(found, nodes, by=by, reason=reason, children=children.value)
 
     if dry_run:
-        return _show_plan(settings, run, "rewind", branch_plans.back(nodes), children, output)
+        options = {"nodes": nodes, "by": by, "reason": reason, "children": children.value}
+        return show_plan(settings, run, "rewind", options, output)
     return continued(settings, [run], change, app, no_wait, by, output)
 
 
@@ -173,15 +171,6 @@ def fork(
         return handle.run
 
     return continued(settings, [run], change, app, no_wait, by, output)
-
-
-def _show_plan(
-    settings: Settings, run: str, verb: Verb, plan: Plan, children: Children, output: Output
-) -> Coroutine[Any, Any, int]:
-    async def preview(engine: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await engine.diagnostics.preview(found, verb, branch_plans.leaving(plan, children.value))
-
-    return show_plan(settings, run, preview, output)
 
 
 def _edits(edit: list[str], to: str) -> dict[str, Any]:

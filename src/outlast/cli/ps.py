@@ -15,7 +15,7 @@ from outlast.cli.console import drawn, notice, screen, show_view, write_bytes
 from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.opening import opened
 from outlast.cli.options import Output, OutputOption
-from outlast.client import Engine, RunFilter
+from outlast.client import Engine, RunFilter, RunSummary
 from outlast.errors import InvalidInput
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.timeline.phrases import counted
@@ -40,7 +40,7 @@ class Wanted(msgspec.Struct, frozen=True):
     statuses: tuple[RunStatus, ...]
     held: bool | None
 
-    def has(self, run: RunView) -> bool:
+    def has(self, run: RunView | RunSummary) -> bool:
         return self.held is None or run.status is not RunStatus.FAILED or run.held is self.held
 
 
@@ -88,7 +88,7 @@ async def ps(
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify
     """
-    wanted = _wanted(status or ())
+    wanted = wanted_of(status or ())
     async with opened(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in (since, until))
@@ -111,7 +111,7 @@ async def ps(
     return SOUND
 
 
-def _wanted(given: Sequence[str]) -> Wanted:
+def wanted_of(given: Sequence[str]) -> Wanted:
     """Empty parts beside a comma are ignored. All parts empty is an error: it would list every run."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:

@@ -1,4 +1,4 @@
-"""`outlast resume` and `outlast retry`."""
+"""`outlast start`, `outlast resume` and `outlast retry`."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
-from outlast.views.build import planned_views
-from outlast.views.types import PlanView, RunStatusView
+from outlast.views.actions import planned
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -59,6 +59,29 @@ ForceOption: TypeAlias = Annotated[
     bool,
     typer.Option("--force", help="Also if nodes completed after the failure, or the run was copied to another store."),
 ]
+
+
+@command
+def start(
+    settings: Settings,
+    runs: RunsArgument,
+    *,
+    app: AppOption = None,
+    no_wait: NoWaitOption = False,
+    by: ByOption,
+    output: OutputOption = Output.TEXT,
+) -> Coroutine[Any, Any, int]:
+    """Start runs that were created with `outlast run --no-start`.
+
+    \b
+    outlast start 01a1e436-2c39
+    outlast ps --status created -o ids | xargs outlast start --no-wait
+    """
+
+    async def change(engine: Engine, run: RunId) -> None:
+        await engine.begin(run, by=by)
+
+    return continued(settings, runs, change, app, no_wait, by, output)
 
 
 @command
@@ -137,25 +160,17 @@ def retry(
     async def change(engine: Engine, found: RunId) -> None:
         await engine.retry(found, node, feedback=given, by=by, reason=reason, children=children.value, force=force)
 
-    async def preview(engine: Engine, found: RunId) -> Sequence[e.AnyEvent]:
-        return await engine.diagnostics.preview_retry(found, node, feedback=given, children=children.value, force=force)
-
     if dry_run:
-        return show_plan(settings, run, preview, output)
+        options = {"node": node or "", "feedback": given, "by": by, "children": children.value, "force": force}
+        return show_plan(settings, run, "retry", options, output)
     return continued(settings, [run], change, app, no_wait, by, output)
 
 
-async def show_plan(
-    settings: Settings,
-    name: str,
-    preview: Callable[[Engine, RunId], Awaitable[Sequence[e.AnyEvent]]],
-    output: Output,
-) -> int:
-    """Show the events that would be appended to a run."""
+async def show_plan(settings: Settings, name: str, action: str, options: dict[str, Any], output: Output) -> int:
+    """Show the events that an action would append to a run."""
     async with opened(settings, readonly=True) as engine:
         run = await engine.find(name)
-        planned = planned_views(await preview(engine, run), await engine.diagnostics.now())
-    show_view(PlanView(run=run, would_append=planned), output, ids=[run])
+        show_view(await planned(engine, run, action, **options), output, ids=[run])
     return SOUND
 
 
@@ -193,7 +208,7 @@ async def _resumed(engine: Engine, run: RunId, by: str, *, force: bool) -> RunId
     try:
         await engine.resume(run, by=by, force=force)
     except NotAllowed as refusal:
-        if summary.status in (RunStatus.CREATED, RunStatus.WAITING):
+        if summary.status in (RunStatus.CREATED, RunStatus.WAITING) and not summary.awaits_start:
             notice(str(refusal))
         elif summary.status in (RunStatus.FAILED, RunStatus.PAUSED) or not isinstance(refusal.__cause__, Claimed):
             raise

@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from outlast.cli.code_import import named_workflow
-from outlast.cli.console import notice
-from outlast.cli.entrypoint import command
+from outlast.cli.console import notice, show_reply
+from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.opening import opened
 from outlast.cli.options import AppOption, ByOption, Output, OutputOption
 from outlast.cli.outcome import Outcome, outcome, report
@@ -26,6 +26,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.settings import Settings
 from outlast.views.files import files_of_family
+from outlast.views.types import RunStatusView
 
 if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
@@ -61,6 +62,9 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the run; can be repeated.")
     ] = None,
+    no_start: Annotated[
+        bool, typer.Option("--no-start", help="Create the run only; `outlast start` begins it.")
+    ] = False,
     app: AppOption = None,
     by: ByOption,
     output: OutputOption = Output.TEXT,
@@ -82,15 +86,18 @@ def run(
         raise InvalidInput(f"{workflow!r} has no module: write module:workflow, or file.py:workflow")
     options = WaitOptions.of(settings, by, output)
     if settings.url:
-        given = {"id": id or "", "idempotency_key": key or "", "title": title, "tags": tuple(tag or ())}
+        given: dict[str, Any] = {"id": id or "", "idempotency_key": key or "", "title": title, "tags": tuple(tag or ())}
+        given["start"] = not no_start
         return _run_there(settings, workflow, parameters or (), document, given, options)
     found = named_workflow(workflow, app or (), settings)
     args, kwargs = read_parameters(found, parameters or (), document)
-    started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()))
+    started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()), start=not no_start)
 
     async def start(engine: Engine) -> RunId:
         return (await engine.start(started, *args, **kwargs)).run
 
+    if no_start:
+        return _create(settings, start, found.name, options)
     return _run(working(settings), start, found.name, found, options, Interruption(by, options.where))
 
 
@@ -112,8 +119,22 @@ def _run_there(
         called = parameters_by_schema(await engine.parameters(name), pairs, document)
         return await engine.start_by_name(name, called, **given)
 
+    if not given["start"]:
+        return _create(settings, start, name, options)
     interruption = Interruption(options.by, options.where, is_elsewhere=True)
     return _run(opened(settings), start, name, None, options, interruption)
+
+
+async def _create(
+    settings: Settings, start: Callable[[Engine], Awaitable[RunId]], name: str, options: WaitOptions
+) -> int:
+    """Create a run that begins when `outlast start` starts it."""
+    async with opened(settings) as engine:
+        run = await start(engine)
+        view = RunStatusView(run=run, status=(await engine.get(run)).status)
+    said = f"run {run} of {name} is created", f"Start it: outlast start {run}{options.where}"
+    show_reply(view, options.output, run, *said)
+    return SOUND
 
 
 async def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -119,6 +120,8 @@ def _begin(
         raise InvalidInput(f"--on-restart is resume or hold, not {on_restart!r}")
     if given["insecure_local"] and given["host"] not in ("127.0.0.1", "::1", "localhost"):
         raise InvalidInput(f"--insecure-local serves on loopback only, not on {given['host']}")
+    if "*" in given["trusted_proxies"]:
+        raise InvalidInput("--trust-proxy names a proxy or a network: with * any client could name its address itself")
     settings = store_settings_of(ctx, "a server has a store: use it where the store is", store=store)
     load_here(list(apps), settings)
     changed: dict[str, Any] = {"apps": ()} | ({"on_restart": on_restart} if on_restart else {})
@@ -127,6 +130,7 @@ def _begin(
 
 async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     try:
+        from outlast.cli.page_build import build_page
         from outlast.http.server import Options
         from outlast.http.server import serve as serve_http
     except ImportError as error:
@@ -135,14 +139,22 @@ async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     log_to_stderr(verbose=given.pop("verbose"), quiet=given.pop("quiet"), log_format=given.pop("log_format"))
     options = Options(**given)
 
+    building: list[asyncio.Task[None]] = []
+
     async def announce(state: ServerState, address: str) -> None:
         notice(f"serving {address}", style="bold")
         if options.insecure_local:
             notice(f"everybody on this machine may use it without a token: {address}/")
         elif await _is_first(state.auth):
             await _show_link(state.auth, address)
+        building.append(asyncio.create_task(build_page()))
 
-    await serve_http(settings, options, announce=announce)
+    try:
+        await serve_http(settings, options, announce=announce)
+    finally:
+        for task in building:
+            task.cancel()
+        await asyncio.gather(*building, return_exceptions=True)
     return SOUND
 
 

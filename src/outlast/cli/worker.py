@@ -60,13 +60,13 @@ def worker(
 async def _work(settings: Settings) -> int:
     from outlast.functions import registry
 
-    if not registry.names():
+    if not registry.user_names():
         raise InvalidInput("the worker has no workflow: name a module or file with workflows with --app")
     log_info()
     streams.drop_output()  # a node must not fail because its output is not read
     with StopSignals() as signals:
         async with opening(settings) as engine:
-            names = registry.names()
+            names = registry.user_names()
             known = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
             log.info("worker %s executes %s", engine.diagnostics.worker_id, known)
             await signals.wait()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from outlast.client.bulk import Bulk
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle, page_of
@@ -86,6 +87,15 @@ class BlockingVersions(_Blocking[Versions]):
     migrate = _waits(Versions.migrate)
 
 
+class BlockingBulk(_Blocking[Bulk]):
+    """The verbs of `Bulk` as blocking calls."""
+
+    preview = _waits(Bulk.preview)
+    start = _waits(Bulk.start)
+    progress = _waits(Bulk.progress)
+    retry = _waits(Bulk.retry)
+
+
 class BlockingDiagnostics(_Blocking[Diagnostics]):
     """The verbs of `Diagnostics` as blocking calls."""
 
@@ -99,9 +109,13 @@ class BlockingDiagnostics(_Blocking[Diagnostics]):
     take_over_later = _waits(Diagnostics.take_over_later)
     preview = _waits(Diagnostics.preview)
     preview_retry = _waits(Diagnostics.preview_retry)
+    preview_activate = _waits(Diagnostics.preview_activate)
+    preview_pause = _waits(Diagnostics.preview_pause)
+    preview_cancel = _waits(Diagnostics.preview_cancel)
     preview_recovery = _waits(Diagnostics.preview_recovery)
     holder = _waits(Diagnostics.holder)
     scratch = _waits(Diagnostics.scratch)
+    workers_knowing = _waits(Diagnostics.workers_knowing)
 
     @property
     def worker_id(self) -> str:
@@ -121,6 +135,7 @@ class BlockingEngine(_Blocking[Engine]):
         except BaseException:
             thread.stop()
             raise
+        self.bulk = BlockingBulk(thread, self._awaited.bulk)
         self.versions = BlockingVersions(thread, self._awaited.versions)
         self.diagnostics = BlockingDiagnostics(thread, self._awaited.diagnostics)
 
@@ -154,6 +169,7 @@ class BlockingEngine(_Blocking[Engine]):
     questions = _waits(Engine.questions)
     asked = _waits(Engine.asked)
     answer = _waits(Engine.answer)
+    begin = _gives_handle(Engine.begin)
     cancel = _waits(Engine.cancel)
     pause = _waits(Engine.pause)
     pause_all = _waits(Engine.pause_all)

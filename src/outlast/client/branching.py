@@ -53,9 +53,14 @@ class Branching(Verbs):
         await self._claims.must_allow(run, verb)
         new_branch = plan([entry async for entry in self._reader.events(run)])
         await self._check_possible(run, new_branch)
-        return await self._recovery.branch(run, await self._reader.state(run), new_branch)
+        taken, state = await self._recovery.taken_over(run, await self._reader.state(run))
+        return [*taken, *await self._recovery.branch(run, state, new_branch)]
 
     async def activate(self, run: RunId, branch: int, by: str, reason: str, children: Children) -> RunHandle[Any]:
+        return await self.open_branch(run, "activate", await self.activation(run, branch, by, reason), children)
+
+    async def activation(self, run: RunId, branch: int, by: str, reason: str) -> Plan:
+        """The plan of a branch that continues from the end of an older one."""
         (by, reason), head = branch_plans.signed(by, reason), await self._reader.head(run)
         if branch == head.branch:
             raise NotAllowed(f"cannot activate branch {branch} of run {run}: it is the current branch already")
@@ -65,7 +70,7 @@ class Branching(Verbs):
         new_branch = BranchPlan(
             cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}"
         )
-        return await self.open_branch(run, "activate", lambda _: new_branch, children)
+        return lambda _: new_branch
 
     async def fork(self, run: RunId, at: str | int | None, id: str | None, title: str, by: str) -> RunHandle[Any]:
         fork = checked_run(words("id", id)) if id else self._ledger.new_run_id()

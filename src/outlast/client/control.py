@@ -26,6 +26,8 @@ from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
 from outlast.lifecycle import decide, resume_plan
 from outlast.lifecycle.actions import Verb
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import NodeStatus, State
@@ -112,6 +114,20 @@ class Control(Verbs):
     async def resume(self, run: RunId, by: str, *, force: bool = False) -> RunHandle[Any]:
         return await self._reopen(await self.continued_as(run), None, by, e.NULL, force=force)
 
+    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
+        by, created = words("by", by), await created_of(self._store, run)
+        workflow = self._workflow_of(created)
+        await self._claims.must_allow(run, "start")
+        await check_exclusive(self._store, created.exclusive, run)
+        try:
+            async with self._claims.owning(run, "start", ready=True) as writer:
+                await self._append_decision(writer, lambda state: decide.begin(state, by))
+                await self._branching.must_still_be_free(created.exclusive, writer)
+        except Claimed as claimed:
+            raise NotAllowed(f"run {run} cannot be started now: {claimed}") from claimed
+        self._claims.advance_run(run)
+        return self._claims.handle(run, workflow)
+
     async def take_over_later(self, run: RunId) -> str:
         self._claims.advance_run(run)
         holding = await self._store.holding(run)
@@ -128,21 +144,42 @@ class Control(Verbs):
         return await self._branching.open_branch(run, "jump", plan, children)
 
     async def preview_retry(
-        self, run: RunId, node: str | None, feedback: Any, children: Children, *, force: bool
+        self, run: RunId, node: str | None, feedback: Any, by: str, children: Children, *, force: bool
     ) -> list[e.AnyEvent]:
         if node is not None and not await self._is_failed(run, node):
-            return await self._branching.preview(
-                run, "jump", branch_plans.leaving(branch_plans.again(node, feedback), children)
-            )
-        await self._claims.must_allow(run, "retry", force=force)
-        given, summary = branch_plans.feedback_of(feedback), await self._reader.get(run)
-        revival = await self._revival(run, node, "", given) if summary.recoverable and not summary.held else None
-        if revival is None:
-            return decide.reopen(await self._reader.state(run), node, feedback=given)
-        if not force:
-            await self._check_not_undone(run, revival)
-        new_branch = revival.plan
-        return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: new_branch, children))
+            plan = branch_plans.again(node, feedback, by=by)
+            return await self._branching.preview(run, "jump", branch_plans.leaving(plan, children))
+        state = await self._claims.must_allow(run, "retry", force=force)
+        given, outline = branch_plans.feedback_of(feedback), state.outline
+        revival = await self._revival(run, node, by, given) if outline.recoverable and not outline.held else None
+        if revival is not None:
+            if not force:
+                await self._check_not_undone(run, revival)
+            new_branch = revival.plan
+            return await self._branching.preview(run, "retry", branch_plans.leaving(lambda _: new_branch, children))
+        taken, then = await self._recovery.taken_over(run, state)
+        if not taken:
+            raise NotAllowed(f"run {run} is {state.status}, there is nothing to resume: a live worker holds it")
+        had_stopped = state.status in (RunStatus.FAILED, RunStatus.PAUSED)
+        if node is None and not had_stopped and _resumes_by_takeover(then):
+            return taken
+        return [*taken, *decide.reopen(then, node, by=by, feedback=given)]
+
+    async def preview_pause(self, run: RunId, by: str, reason: str) -> list[e.AnyEvent]:
+        asked = e.PauseRequested(by=by, reason=reason)
+        taken, then = await self._recovery.taken_over(run, await self._claims.must_allow(run, "pause"))
+        return [*taken, *decide.pause(then, asked)] if taken else [asked]
+
+    async def preview_cancel(self, run: RunId, by: str, reason: str, *, force: bool) -> list[e.AnyEvent]:
+        asked = e.CancelRequested(by=by, reason=reason, force=force)
+        state = await self._claims.must_allow(run, "cancel")
+        view = Draft(state).view
+        apply_all(view, [asked], state.outline.seq + 1, state.outline.time)
+        taken, then = await self._recovery.taken_over(run, view)
+        if not taken or not decide.ends_at_once(state, asked):
+            return [asked]
+        ending = decide.cancelled(then)
+        return [asked, *taken, *decide.end(then, ending, decide.cut_short(ending).message)]
 
     async def _is_failed(self, run: RunId, node: str) -> bool:
         """Whether the run is stopped because this node or child failed or was interrupted."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from outlast.client.branch_plans import Plan
+from outlast.client.branch_plans import Plan, leaving
 from outlast.client.branching import Branching
 from outlast.client.control import Control
+from outlast.client.evidence import workers_knowing
 from outlast.client.questions import Asked, open_question
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
@@ -43,6 +44,10 @@ class Diagnostics(Verbs):
         """The claim on a run; None if no worker holds it."""
         return await self._reader.holder(run)
 
+    async def workers_knowing(self, workflow: str) -> tuple[str, ...]:
+        """The live workers that claim runs of a workflow."""
+        return await workers_knowing(self._store, workflow)
+
     async def scratch(self, run: RunId, created: int) -> bytes:
         """The progress that the nodes of a run last reported. It is not durable."""
         return await self._reader.scratch(run, created)
@@ -77,8 +82,15 @@ class Diagnostics(Verbs):
         return await self._control.take_over_later(run)
 
     async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
-        """The events that the planned branch would append, after the run is taken over. Nothing is changed."""
+        """The events that the planned branch would append. Nothing is changed."""
         return await self._branching.preview(run, verb, plan)
+
+    async def preview_activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> list[e.AnyEvent]:
+        """The events that `activate` would append. Nothing is changed."""
+        plan = await self._branching.activation(run, branch, by, reason)
+        return await self._branching.preview(run, "activate", leaving(plan, children))
 
     async def preview_retry(
         self,
@@ -86,11 +98,24 @@ class Diagnostics(Verbs):
         node: str | None = None,
         *,
         feedback: Any = None,
+        by: str = "",
         children: Children = "cancel",
         force: bool = False,
     ) -> list[e.AnyEvent]:
-        """The events that `retry` would append, after the run is taken over. Nothing is changed."""
-        return await self._control.preview_retry(run, node, feedback, children, force=force)
+        """The events that `retry`, or without a node `resume`, would append. Nothing is changed."""
+        return await self._control.preview_retry(run, node, feedback, by, children, force=force)
+
+    async def preview_pause(self, run: RunId, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
+        """The events that `pause` would append. If a live worker holds the run, it appends more when it obeys. Nothing is
+        changed."""
+        return await self._control.preview_pause(run, by, reason)
+
+    async def preview_cancel(
+        self, run: RunId, *, by: str = "", reason: str = "", force: bool = False
+    ) -> list[e.AnyEvent]:
+        """The events that `cancel` would append. If the code of the run may clean up, its worker appends more. Nothing is
+        changed."""
+        return await self._control.preview_cancel(run, by, reason, force=force)
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         """The events that `recover` would append for this finding, after the run is taken over. Nothing is changed."""

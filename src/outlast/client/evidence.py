@@ -84,6 +84,7 @@ async def evidence_of(
         related_runs=[] if damage else await _related_runs(store, head, seen),
         holder=Holder(holding.worker, holding.is_live, holding.expires) if holding is not None else None,
         is_ready=head.ready,
+        knowing=await workers_knowing(store, outline.workflow),
         today=workflow.version if workflow is not None else "",
         initial=_initial(seen.log),
         known_versions=await _known(store, (outline.version, _initial(seen.log)), workflow),
@@ -97,6 +98,11 @@ async def evidence_of(
         watchers=watchers,
         unused=head.branch + 1 - len(seen.intervals),
     )
+
+
+async def workers_knowing(store: Store, workflow: str) -> tuple[str, ...]:
+    """The live workers that claim runs of a workflow."""
+    return tuple(each.worker for each in await store.workers() if each.is_live and workflow in each.workflows)
 
 
 class _ReadLineage:

@@ -10,6 +10,7 @@ import msgspec
 
 from outlast.client import branch_plans
 from outlast.client.branching import Branching
+from outlast.client.bulk import Bulk
 from outlast.client.control import Control
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
@@ -49,6 +50,8 @@ R = TypeVar("R")
 class Engine:
     """Starts, watches and controls the runs of a store. `outlast.open` opens one."""
 
+    bulk: Bulk
+    """One action on many runs."""
     versions: Versions
     """The versions of workflows."""
     diagnostics: Diagnostics
@@ -74,6 +77,7 @@ class Engine:
         self._recovery = Recovery(claims)
         self._branching = Branching(claims, self._recovery)
         self._control = Control(claims, self._recovery, self._branching)
+        self.bulk = Bulk(self)
         self.versions = Versions(claims, self._branching, self._control)
         self.diagnostics = Diagnostics(claims, self._recovery, self._branching, self._control)
 
@@ -171,6 +175,10 @@ class Engine:
         return await questions_of(self._store, await self.get(run))
 
     # --- control
+
+    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
+        """Begin a run that was created with `start=False`. Until then no worker and no restart begins it."""
+        return await self._control.begin(run, by=by)
 
     async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
         """Cancel a run, or the run it continued as. Returns the id of the cancelled run. A worker executes the

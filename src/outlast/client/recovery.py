@@ -24,6 +24,8 @@ from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan, check_continues, unmet_request_plan
 from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewrite, Say, Settle, diagnose
+from outlast.lifecycle.draft import Draft
+from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
@@ -59,26 +61,32 @@ class Recovery(Verbs):
         """The events that `recover` would append for this finding, after the run is taken over."""
         if finding.remedy is None or isinstance(finding.remedy, Rewrite | Settle):
             return []
-        state, taken = await self._reader.state(run), await self._takeover_events(run)
+        state = await self._reader.state(run)
+        taken = await self.takeover_events(run, state)
         if isinstance(finding.remedy, HandOver) or _needs_decision(state, taken, finding):
             return taken
         if isinstance(finding.remedy, Say):
             return [*finding.remedy.events, _recovered(finding, state.outline.branch)]
         return await self.branch(run, state, finding.remedy.plan)
 
-    async def _takeover_events(self, run: RunId) -> list[e.AnyEvent]:
+    async def takeover_events(self, run: RunId, state: State) -> list[e.AnyEvent]:
         """The events that a takeover of the run would append."""
-        holding, head, state = (
-            await self._store.holding(run),
-            await self._reader.head(run),
-            await self._reader.state(run),
-        )
+        holding, head = await self._store.holding(run), await self._reader.head(run)
         is_released = holding is None and (
             head.ready or state.status not in (RunStatus.RUNNING, RunStatus.COMPENSATING)
         )
-        previous = holding.worker if holding is not None else ""
+        previous, seen = (holding.worker, holding.seen) if holding is not None else ("", 0)
         cause: decide.Cause = "claimed" if is_released else "expired"
-        return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause)
+        return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause, seen=seen)
+
+    async def taken_over(self, run: RunId, state: State) -> tuple[list[e.AnyEvent], State]:
+        """The events of a takeover and the state after it; no events if a live worker holds the run."""
+        holding = await self._store.holding(run)
+        if holding is not None and holding.is_live and not state.is_closed:
+            return [], state
+        view, taken = Draft(state).view, await self.takeover_events(run, state)
+        apply_all(view, taken, state.outline.seq + 1, state.outline.time)
+        return taken, view
 
     async def branch(self, run: RunId, state: State, new_branch: BranchPlan) -> list[e.AnyEvent]:
         branches = await self._reader.branch_map(run)

@@ -146,7 +146,7 @@ class Results(Verbs):
         """Whether a run should advance and no live worker advances it."""
         summary, holding = await self._reader.get(run), await self._store.holding(run)
         is_going = summary.status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING)
-        return is_going and (holding is None or not holding.is_live)
+        return is_going and not summary.awaits_start and (holding is None or not holding.is_live)
 
     # --- questions
 

@@ -61,10 +61,11 @@ class Starts(Verbs):
             entry=entry,
             folder=folder,
             root=self._root,
+            deferred=not options.get("start", True),
         )
         try:
-            if "paused" in options:
-                await self._create_paused(run, created, options["paused"])
+            if created.deferred:
+                await self._create_deferred(run, created)
             elif exclusive:
                 await self._start_exclusive(run, created)
             elif self._worker is not None and self._worker.capacity:
@@ -77,12 +78,9 @@ class Starts(Verbs):
         self._claims.advance_run(run)
         return self._claims.handle(run, workflow)
 
-    async def _create_paused(self, run: RunId, created: e.RunCreated, reason: str) -> None:
-        """A run that is created and paused in one append: no worker begins it before somebody resumes it."""
-        paused = e.RunPaused(by=created.by, reason=reason)
-        writer = await self._ledger.create(run, [created, paused], await self._claims.own_worker())
-        while not await writer.release():
-            pass
+    async def _create_deferred(self, run: RunId, created: e.RunCreated) -> None:
+        """Create a run that nobody owns and that is not ready: no worker begins it before a user starts it."""
+        await self._ledger.begin(run, self._ledger.new_worker_id()).append([created], release=True)
 
     async def _start_exclusive(self, run: RunId, created: e.RunCreated) -> None:
         """Start a run with an exclusive key: it begins only after no other live run was found to hold the key."""

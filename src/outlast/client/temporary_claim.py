@@ -251,7 +251,8 @@ class Verbs:
 
 def _has_work(state: State) -> bool:
     """Whether a worker has work for a run: to advance it, or to cancel children of an older branch."""
-    return state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) or bool(state.to_cancel())
+    is_going = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) and not state.outline.awaits_start
+    return is_going or bool(state.to_cancel())
 
 
 def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
@@ -269,11 +270,14 @@ async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
 
     This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
     key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
-    possibly both."""
+    possibly both. A run that a user has yet to start holds no key."""
     after = ""
     while exclusive:
         page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
-        for other in (listed.summary.run for listed in page.items if listed.summary.run != run):
+        for each in page.items:
+            other = each.summary.run
+            if other == run or each.summary.awaits_start:
+                continue
             raise NotAllowed(
                 f"exclusive key {exclusive!r} is held by live run {other}: wait for its end or cancel it, then start or "
                 f"resume run {run}"

@@ -58,6 +58,8 @@ class Claimer:
         if not limit or not names:
             return False
         await worker.lease.confirm()
+        if worker.lease.enrolled != worker.lease.claimable():  # a module with workflows was imported since
+            await worker.lease.begin()
         if worker.lease.is_settling:
             return False
         if worker.own is None:

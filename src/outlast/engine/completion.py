@@ -150,7 +150,7 @@ async def end_now(ledger: Ledger, writer: RunWriter, ending: e.RunCancelled) -> 
 
 async def _append_ending(writer: RunWriter, ending: e.RunCancelled) -> None:
     """Append the terminal event of a run. If the outcome of an append is unknown, try again: the writer finds out."""
-    reason = f"the run was cancelled{f': {ending.reason}' if ending.reason else ''}"
+    reason = decide.cut_short(ending).message
     pauses, events = list(RETRY_PAUSES_S), decide.end(writer.state, ending, reason)
     while True:
         try:

@@ -47,6 +47,8 @@ class Lease:
         """The lease is confirmed up to this time of the clock."""
         self.settled = -math.inf
         """From this time on, the leases of other workers are reliable again."""
+        self.enrolled: tuple[str, ...] = ()
+        """The workflows that the store knows of this worker."""
         self._worker = worker
         self._confirming: asyncio.Task[None] | None = None
 
@@ -65,10 +67,14 @@ class Lease:
         return min(self.ttl / 3, max(0.0, self.until - 2 / 3 * self.ttl - self.clock()))
 
     async def begin(self) -> None:
-        """Enrol the worker."""
-        sent = self.clock()
-        await self._worker.store.enrol(self._worker.id, self.ttl, registry.names())
-        self.until = sent + self.ttl
+        """Enrol the worker with the workflows that it claims runs of."""
+        sent, names = self.clock(), self.claimable()
+        await self._worker.store.enrol(self._worker.id, self.ttl, names)
+        self.until, self.enrolled = sent + self.ttl, names
+
+    def claimable(self) -> tuple[str, ...]:
+        """The workflows whose runs the worker claims; none if it only advances its own runs."""
+        return registry.names() if self._worker.own is None else ()
 
     def renewed(self, worker: WorkerId, sent: float) -> None:
         """The store confirmed a renewal that was sent at that time. A confirmation after the lease had lapsed does not

@@ -2,7 +2,7 @@
 own runs after an error.
 
 The log decides how a run continues. A closed run is completed: its end takes effect on other runs. A paused or held
-run, or one whose code is unknown here, is released. Other runs are replayed and driven.
+run, one that a user has yet to start, and one whose code is unknown here, are released. Other runs are replayed and driven.
 """
 
 from __future__ import annotations
@@ -74,6 +74,11 @@ def _is_interrupted(claim: Claim, state: State) -> bool:
     interrupted."""
     is_running = state.outline.held or state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     return claim.cause != "claimed" and is_running
+
+
+def _awaits_a_user(state: State) -> bool:
+    """Whether only a user makes the run continue, or begin."""
+    return state.outline.awaits_start or state.outline.base in (RunStatus.PAUSED, RunStatus.FAILED)
 
 
 class Takeovers:
@@ -189,7 +194,7 @@ class Takeovers:
         is_cancelled = isinstance(request, e.CancelRequested)
         if state.is_closed or (isinstance(request, e.CancelRequested) and ends_at_once(state, request)):
             await self.shielded.shield(self._complete(writer, created))
-        elif workflow is None or (state.outline.base in ("paused", "failed") and not is_cancelled):
+        elif workflow is None or (_awaits_a_user(state) and not is_cancelled):
             while not await writer.release(ready=workflow is None):
                 pass
         elif self._worker.is_draining:  # nothing more begins on this worker

@@ -215,7 +215,7 @@ class Code:
         for command in self.open.values():
             command.future.settled().cancel()
         self._loop.end()
-        self.close = self.main = None
+        self.close = self.main = self.on_progress = None
         self.open.clear()
         self.new_commands.clear()
         for made in list(self.made.values()):

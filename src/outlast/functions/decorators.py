@@ -182,6 +182,11 @@ class Workflow(Generic[P, R]):
         return Call(scope, command, sys._getframe(1))
 
     def _check_as_child(self, ids: set[str]) -> None:
+        if not self._start_options.get("start", True):
+            raise InvalidInput(
+                f"{shown(user_place())}: workflow {self.name} has start=False, which is not supported for a child run: "
+                "call it without that option when the child should begin"
+            )
         if self._start_options.get("exclusive") or self._spec.exclusive:
             raise InvalidInput(
                 f"{shown(user_place())}: workflow {self.name} has exclusive=…, which is not supported for a child run: "
@@ -204,15 +209,19 @@ class Workflow(Generic[P, R]):
         title: str = "",
         tags: Sequence[str] = (),
         exclusive: str = "",
+        start: bool | None = None,
     ) -> Workflow[P, R]:
         """The same workflow with options for its start. Options that are not given are kept. Starting it twice with one
         `id` (the id of the run) or with one `idempotency_key` starts one run. Only one of the runs with the same
-        `exclusive` text is live at a time."""
+        `exclusive` text is live at a time. With `start=False` the run is only created:
+        `engine.begin` begins it."""
         key = _checked_id("idempotency_key", idempotency_key)
         named = {"id": None if id is None else checked_run(words("id", id)), "idempotency_key": key}
         texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
         given = {**named, **texts, "tags": _checked_tags(tags)}
         chosen = StartOptions(self._start_options | {name: value for name, value in given.items() if value})
+        if start is not None:
+            chosen["start"] = start
         if "id" in chosen and "idempotency_key" in chosen:
             raise InvalidInput("give id or idempotency_key, not both: either one makes the start idempotent")
         return Workflow(self._spec, chosen)

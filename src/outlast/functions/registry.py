@@ -39,3 +39,8 @@ def known(name: str) -> Workflow[..., Any] | None:
 def names() -> tuple[str, ...]:
     """The names of all workflows."""
     return tuple(_workflows)
+
+
+def user_names() -> tuple[str, ...]:
+    """The names of the workflows that users defined; those of Outlast itself begin with `outlast.`."""
+    return tuple(name for name in _workflows if not name.startswith("outlast."))

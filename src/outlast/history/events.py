@@ -82,6 +82,8 @@ class RunCreated(Event, frozen=True, kw_only=True):
     folder: str = ""
     """The folder to import the module from, if other processes may not find the module without it."""
     root: str = ""
+    deferred: bool = False
+    """Whether the run begins only when a user starts it."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -98,10 +100,13 @@ class RunPaused(Event, frozen=True, kw_only=True):
 
 
 class RunTakenOver(Event, frozen=True, kw_only=True):
+    """`seen` is when the store last heard of the `previous` worker, 0 if that is unknown."""
+
     epoch: int
     worker: str = ""
     previous: str = ""
     cause: Literal["claimed", "expired", "dead"] = "claimed"
+    seen: int = 0
 
 
 class PauseRequested(Event, frozen=True, kw_only=True):

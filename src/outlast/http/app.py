@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import outlast.http.api  # noqa: F401 - fills the table of operations
 from outlast.client import Engine
 from outlast.errors import OutlastError
-from outlast.http import pages, streams
+from outlast.http import page, streams
 from outlast.http.auth import Auth
 from outlast.http.guard import Guard, Hosts, RateLimit
 from outlast.http.operations import OPERATIONS, SAFE, routes, sender
@@ -25,7 +25,7 @@ from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
 
 SWEEP_S = 600.0
-"""How often expired sessions are removed."""
+"""How often expired sessions and old audit entries are removed."""
 
 
 def asgi(
@@ -124,6 +124,7 @@ async def _sweeping(state: ServerState) -> None:
         await asyncio.sleep(SWEEP_S)
         with suppress(OutlastError):
             await state.auth.sweep()
+            await state.audit.sweep()
 
 
 def build(
@@ -141,8 +142,8 @@ def build(
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/metrics", metrics),
-            *_static(),
             *streams.routes(),
+            *page.routes(),
             *more,
         ],
         exception_handlers={404: _not_found, 405: _not_allowed, Exception: _failed},
@@ -183,22 +184,6 @@ async def metrics(request: Request) -> Response:
     except (HttpError, OutlastError) as error:
         return response_of(error)
     return Response(state.metrics.text(), media_type="text/plain; version=0.0.4")
-
-
-def _static() -> list[Route]:
-    files = {
-        "/sign-in": (pages.SIGN_IN, "text/html"),
-        "/sign-in.js": (pages.SCRIPT, "text/javascript"),
-        "/sign-in.css": (pages.STYLE, "text/css"),
-    }
-
-    def serving(content: bytes, media: str) -> Callable[[Request], Awaitable[Response]]:
-        async def serve(_: Request) -> Response:
-            return Response(content, media_type=media)
-
-        return serve
-
-    return [Route(path, serving(*what), methods=["GET"]) for path, what in files.items()]
 
 
 async def _not_found(request: Request, _: Exception) -> Response:

@@ -100,7 +100,7 @@ class Auth:
         known = self._cache.get(key)
         if known is None or now - known[0] >= CACHE_S:
             found = await self._read(principal.kind, principal.id)
-            known = (now, _principal(principal.kind, found) if found is not None and not _is_expired(found) else None)
+            known = (now, principal_of(principal.kind, found) if found is not None and not _is_expired(found) else None)
             self._remember(key, known)
         return known[1] == principal
 
@@ -116,7 +116,7 @@ class Auth:
             return None if is_over else principal
         found = await self._read(kind, match[2])
         is_valid = found is not None and hmac.compare_digest(found.hash, key) and not _is_expired(found)
-        principal = _principal(kind, found) if found is not None and is_valid else None
+        principal = principal_of(kind, found) if found is not None and is_valid else None
         self._remember(key, (now, principal))
         if principal is not None:
             await self._note_use(kind, match[2])
@@ -217,7 +217,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _principal(kind: Literal["token", "session"], found: Credential) -> Principal:
+def principal_of(kind: Literal["token", "session"], found: Credential) -> Principal:
     return Principal(f"{found.name} ({kind} {found.id})", found.role, kind, found.id, found.expires)
 
 

@@ -7,19 +7,21 @@ import re
 import socket
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outlast.http.problems import HttpError, response_of
-from outlast.http.state import ServerState
+
+if TYPE_CHECKING:
+    from outlast.http.state import ServerState
 
 ALIVE = ("/healthz", "/readyz")
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 CSP = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; worker-src 'self'; connect-src 'self'; font-src 'self'; "
+    "img-src 'self' data: blob:; media-src 'self' blob:; form-action 'self'; frame-ancestors 'none'; base-uri 'self'"
 )
 HEADERS: tuple[tuple[bytes, bytes], ...] = tuple(
     (name.encode(), value.encode())

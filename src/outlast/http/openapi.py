@@ -122,3 +122,19 @@ def _responses(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
         problem = {"schema": known[_key(Problem)]}
         found[str(status)] = {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: problem}}
     return found
+
+
+def main() -> None:
+    """Print the document of all operations."""
+    import json
+    import sys
+
+    import outlast.http.api  # noqa: F401 - fills the table of operations
+    from outlast.http.operations import OPERATIONS
+
+    json.dump(json.loads(document(OPERATIONS)), sys.stdout, indent=1, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, get_args, get_origin
 
@@ -22,9 +23,10 @@ from starlette.types import Receive, Scope, Send
 
 from outlast.client import Engine
 from outlast.errors import OutlastError
+from outlast.http.audit import AuditEntry
 from outlast.http.auth import COOKIE, Principal
 from outlast.http.permissions import Permission
-from outlast.http.problems import HttpError, response_of, unavailable
+from outlast.http.problems import HttpError, response_of, status_of, unavailable
 from outlast.http.state import ServerState
 
 log = logging.getLogger("outlast.http")
@@ -38,7 +40,7 @@ _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 class Call:
     """One request to an operation: its validated parts, who sends it, and the server."""
 
-    __slots__ = ("body", "path", "principal", "query", "request", "state")
+    __slots__ = ("body", "decision", "note", "path", "principal", "query", "request", "state", "subject")
 
     def __init__(self, request: Request, state: ServerState, principal: Principal, path: Mapping[str, str]) -> None:
         self.request = request
@@ -47,6 +49,12 @@ class Call:
         self.path = path
         self.query: Any = None
         self.body: Any = None
+        self.subject = next(iter(path.values()), "")
+        """What the request is about, for the audit; a handler sets it if it is not in the path."""
+        self.note = ""
+        """More about it, in words, for the audit."""
+        self.decision: dict[str, str] = {}
+        """The question that was decided: `interaction`, `text` and `answer` of its audit entry."""
 
     @property
     def engine(self) -> Engine:
@@ -56,6 +64,11 @@ class Call:
     def by(self) -> str:
         """Who is recorded in the log."""
         return self.principal.by
+
+    def must_be_allowed(self, permission: Permission) -> None:
+        if not self.principal.may(permission):
+            detail = f"role {self.principal.role} does not have the permission {permission}"
+            raise HttpError("http.forbidden", detail)
 
 
 class Reply(Struct, frozen=True):
@@ -90,6 +103,12 @@ class Operation(Struct, frozen=True, kw_only=True):
     headers: dict[str, str] = {}
     example: Any = None
     refuses: tuple[int, ...] = ()
+    audited: bool | None = None
+    """Whether requests are recorded; by default those that change something."""
+
+    @property
+    def is_audited(self) -> bool:
+        return self.method not in SAFE if self.audited is None else self.audited
 
 
 OPERATIONS: list[Operation] = []
@@ -165,15 +184,46 @@ class Endpoint:
 async def perform(operation: Operation, request: Request) -> Response:
     """Check who asks and what for, and carry the operation out."""
     state: ServerState = request.app.state.outlast
-    principal = await _authorised(operation, request, state)
-    call = Call(request, state, principal, dict(request.path_params))
-    call.query = _query(operation, request)
-    if not state.is_ready and operation.permission is not None:
+    call = Call(request, state, NOBODY, dict(request.path_params))
+    if not operation.is_audited:
+        return await _answer(operation, call)
+    try:
+        response = await _answer(operation, call)
+    except (HttpError, OutlastError) as error:
+        await _recorded(operation, call, error.status if isinstance(error, HttpError) else status_of(error), error.code)
+        raise
+    except Exception:
+        await _recorded(operation, call, 500, "http.internal")
+        raise
+    await _recorded(operation, call, response.status_code, "")
+    return response
+
+
+async def _answer(operation: Operation, call: Call) -> Response:
+    await _authorise(operation, call)
+    call.query = _query(operation, call.request)
+    if not call.state.is_ready and operation.permission is not None:
         raise unavailable("the server is starting: recovery is not complete")
     if operation.body is not None:
-        call.body = await _body(operation, request, state)
-    answer = await operation.handler(call)
-    return _response(operation, answer)
+        call.body = await _body(operation, call.request, call.state)
+    return _response(operation, await operation.handler(call))
+
+
+async def _recorded(operation: Operation, call: Call, status: int, code: str) -> None:
+    who, client = call.principal, call.request.client
+    entry = AuditEntry(
+        time=time.time_ns() // 1000,
+        by=who.by,
+        role=who.role if who is not NOBODY else "",
+        address=client.host if client is not None else "",
+        action=operation.id,
+        status=status,
+        code=code,
+        subject=call.subject[:200],
+        note=call.note[:500],
+        **call.decision,
+    )
+    await call.state.audit.record(entry, is_known=who is not NOBODY)
 
 
 def _response(operation: Operation, answer: Any) -> Response:
@@ -191,13 +241,11 @@ def _response(operation: Operation, answer: Any) -> Response:
 NOBODY = Principal("", "viewer", "local")
 
 
-async def _authorised(operation: Operation, request: Request, state: ServerState) -> Principal:
+async def _authorise(operation: Operation, call: Call) -> None:
     if operation.permission is None:
-        return NOBODY
-    principal = await sender(request, state)
-    if not principal.may(operation.permission):
-        raise HttpError("http.forbidden", f"role {principal.role} does not have the permission {operation.permission}")
-    return principal
+        return
+    call.principal = await sender(call.request, call.state)
+    call.must_be_allowed(operation.permission)
 
 
 async def sender(request: Request, state: ServerState) -> Principal:

@@ -21,7 +21,9 @@ Permission: TypeAlias = Literal[
     "runs:fork",
     "runs:activate",
     "runs:repair",
+    "runs:bulk",
     "sweeper:run",
+    "audit:list",
     "tokens:manage",
 ]
 ROLES: tuple[Role, ...] = get_args(Role)

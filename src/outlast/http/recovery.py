@@ -125,7 +125,9 @@ async def _is_interrupted(engine: Engine, run: RunId) -> bool:
     if head is None or head.closed or (holding is not None and holding.is_live):
         return False
     summary = await engine.get(run)
-    is_going = summary.status in GOING or (summary.status is RunStatus.CREATED and not head.ready)
+    is_going = summary.status in GOING or (
+        summary.status is RunStatus.CREATED and not head.ready and not summary.awaits_start
+    )
     return is_going and not (head.ready and holding is None)
 
 

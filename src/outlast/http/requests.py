@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from outlast.client.bulk import Action
 from outlast.http.permissions import Role
 from outlast.lifecycle.status import RunStatus
 
@@ -28,7 +29,7 @@ class Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The base of all bodies."""
 
 
-class ListRuns(Query, frozen=True, kw_only=True):
+class CountRuns(Query, frozen=True, kw_only=True):
     status: Annotated[tuple[RunStatus, ...], Meta(description="One or more statuses; may be given several times.")] = ()
     workflow: Text = ""
     tag: Annotated[tuple[Text, ...], Meta(description="Tags that a run must have; may be given several times.")] = ()
@@ -36,6 +37,12 @@ class ListRuns(Query, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=1000, description="Text in id, workflow, title, tags or reason.")] = ""
     since: Annotated[Number, Meta(description="Created at or after this time, in microseconds.")] | UnsetType = UNSET
     until: Annotated[Number, Meta(description="Created before this time, in microseconds.")] | UnsetType = UNSET
+    children: Annotated[bool, Meta(description="False leaves out the children of other runs.")] = True
+    held: Annotated[bool, Meta(description="Only held runs, or only the others.")] | UnsetType = UNSET
+    asks: Annotated[bool, Meta(description="Only runs that wait for a person, or only the others.")] | UnsetType = UNSET
+
+
+class ListRuns(CountRuns, frozen=True, kw_only=True):
     limit: Limit = 50
     cursor: Cursor = ""
 
@@ -99,6 +106,20 @@ class Inbox(Query, frozen=True, kw_only=True):
     cursor: Cursor = ""
 
 
+class ListAudit(Query, frozen=True, kw_only=True):
+    by: Annotated[Text, Meta(description="Part of the name of who sent the request.")] = ""
+    action: Annotated[tuple[Text, ...], Meta(description="Operation ids; may be given several times.")] = ()
+    subject: Annotated[Text, Meta(description="The run or token that the request was about.")] = ""
+    address: Annotated[Text, Meta(description="The address that the request came from.")] = ""
+    refused: Annotated[bool, Meta(description="Only requests that were refused, or only the others.")] | UnsetType = (
+        UNSET
+    )
+    since: Annotated[Number, Meta(description="At or after this time, in microseconds.")] | UnsetType = UNSET
+    until: Annotated[Number, Meta(description="Before this time, in microseconds.")] | UnsetType = UNSET
+    limit: Limit = 50
+    cursor: Cursor = ""
+
+
 class StartBody(Body, frozen=True, kw_only=True):
     workflow: Annotated[str, Meta(min_length=1, max_length=1000)]
     params: Annotated[Raw, Meta(description="The parameters.", extra_json_schema={"type": "object"})] = field(
@@ -107,7 +128,7 @@ class StartBody(Body, frozen=True, kw_only=True):
     id: Annotated[RunText, Meta(description="The id of the run; the same id is the same start.")] = ""
     title: Text = ""
     tags: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1000)], ...], Meta(max_length=100)] = ()
-    start: Annotated[bool, Meta(description="False creates the run paused: `start` begins it.")] = True
+    start: Annotated[bool, Meta(description="False creates the run only: `start` begins it.")] = True
     wait: Annotated[float, Meta(ge=0, le=60, description="Seconds to wait for the result.")] = 0.0
 
 
@@ -137,6 +158,40 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     reason: Text = ""
 
 
+class Statistics(Query, frozen=True, kw_only=True):
+    since: Annotated[Number, Meta(description="Created at or after this time; 7 days ago by default.")] | UnsetType = (
+        UNSET
+    )
+    until: Annotated[Number, Meta(description="Created before this time; now by default.")] | UnsetType = UNSET
+    buckets: Annotated[int, Meta(ge=1, le=200, description="How many intervals.")] = 28
+
+
+class PreviewBody(Body, frozen=True, kw_only=True):
+    filter: Annotated[CountRuns, Meta(description="As in the list of runs.")] = CountRuns()
+
+
+class BulkTarget(Body, frozen=True, kw_only=True):
+    run: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}$", max_length=200)]
+    interaction: Annotated[Text, Meta(description="The question; needed if the run asks several.")] = ""
+
+
+class BulkBody(ReasonBody, frozen=True, kw_only=True):
+    action: Action
+    filter: Annotated[CountRuns, Meta(description="All runs that match now, as in the list of runs.")] | UnsetType = (
+        UNSET
+    )
+    runs: Annotated[
+        tuple[BulkTarget, ...], Meta(max_length=10_000, description="These runs, instead of a filter.")
+    ] = ()
+    value: Annotated[Raw, Meta(description="The answer, for the action `answer`.")] | UnsetType = UNSET
+
+
+class BulkResults(Query, frozen=True, kw_only=True):
+    result: Annotated[Literal["done", "skipped", "failed"], Meta(description="Only these.")] | UnsetType = UNSET
+    limit: Limit = 100
+    cursor: Cursor = ""
+
+
 class CancelBody(ReasonBody, frozen=True, kw_only=True):
     force: Annotated[bool, Meta(description="End the run without or amid its clean-up.")] = False
 
@@ -164,6 +219,18 @@ class JumpBody(LeavingBody, frozen=True, kw_only=True):
     to: Annotated[int | str, Meta(description="An event by its number, a node or a question by its name, or `start`.")]
     inputs: Annotated[dict[str, Raw], Meta(description="Other inputs for the node.")] | UnsetType = UNSET
     output: Annotated[Raw, Meta(description="What the node is to have returned.")] | UnsetType = UNSET
+
+
+class PlanBody(JumpBody, frozen=True, kw_only=True):
+    """The action, and the fields that its own body has."""
+
+    action: Literal["resume", "retry", "pause", "cancel", "jump", "rewind", "activate"]
+    to: Annotated[int | str, Meta(description="See `jump`.")] = ""
+    node: Text = ""
+    feedback: Value | UnsetType = UNSET
+    nodes: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    branch: Number = 0
+    force: bool = False
 
 
 class RewindBody(LeavingBody, frozen=True, kw_only=True):

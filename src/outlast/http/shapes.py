@@ -13,6 +13,7 @@ from outlast.errors import OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.history.events import NULL
 from outlast.history.ids import RunId
+from outlast.http.audit import AuditEntry
 from outlast.http.auth import Credential
 from outlast.http.permissions import Role
 from outlast.lifecycle import status
@@ -24,10 +25,11 @@ from outlast.store import Due
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
 from outlast.views import build
-from outlast.views.actions import planned_repair
+from outlast.views.actions import planned, planned_repair
 from outlast.views.actions import repair as repaired
 from outlast.views.build import (
     branch_view,
+    bulk_view,
     comparison_view,
     error_view,
     event_view,
@@ -41,12 +43,16 @@ from outlast.views.build import (
     worker_view,
 )
 from outlast.views.detail import read_detail
-from outlast.views.run_list import run_list
+from outlast.views.run_list import run_views
 from outlast.views.run_view import NO_WORK, tally_of
 from outlast.views.times import iso
 from outlast.views.types import (
     AnswerView,
+    AuditEntryView,
+    AuditListView,
     BranchTreeView,
+    BulkPreviewView,
+    BulkView,
     ComparisonView,
     ErrorView,
     EventView,
@@ -54,6 +60,7 @@ from outlast.views.types import (
     LogLineView,
     NodeView,
     PlannedEventView,
+    PlanView,
     QuestionView,
     RepairView,
     RunDetailView,
@@ -73,7 +80,10 @@ from outlast.views.types import TokenListView as TokenListView
 
 __all__ = [
     "AnswerView",
+    "AuditListView",
     "BranchTreeView",
+    "BulkPreviewView",
+    "BulkView",
     "ComparisonView",
     "ErrorView",
     "EventView",
@@ -81,6 +91,7 @@ __all__ = [
     "Explanation",
     "LogLineView",
     "NodeView",
+    "PlanView",
     "PlannedEventView",
     "QuestionView",
     "RepairView",
@@ -93,18 +104,20 @@ __all__ = [
     "VersionListView",
     "WorkerListView",
     "branch_view",
+    "bulk_view",
     "comparison_view",
     "error_view",
     "event_view",
     "iso",
     "line_view",
     "plain_numbers",
+    "planned",
     "planned_repair",
     "planned_view",
     "read_detail",
     "repaired",
-    "run_list",
     "run_view",
+    "run_views",
     "sweep_view",
     "tally_of",
     "verification_view",
@@ -139,6 +152,42 @@ class WorkflowListView(View, frozen=True, kw_only=True):
     workflows: tuple[WorkflowView, ...]
 
 
+class Percentiles(View, frozen=True, kw_only=True):
+    """Durations in milliseconds, from creation to end, of the runs that completed."""
+
+    p50: float
+    p90: float
+    p99: float
+    longest: float
+
+
+class StatisticsBucketView(View, frozen=True, kw_only=True):
+    """The runs that were created in one interval, from `since` to that of the next."""
+
+    since: Time
+    runs: int
+    completed: int
+    failed: int
+    cancelled: int
+    duration_ms: Percentiles | None
+
+
+class StatisticsView(View, frozen=True, kw_only=True):
+    """How the runs of a workflow went, by when they were created. If there are more than one request reads, the newest are
+    counted: `since` is the oldest of these, and `is_complete` is false."""
+
+    workflow: str
+    since: Time
+    until: Time
+    is_complete: bool
+    runs: int
+    completed: int
+    failed: int
+    cancelled: int
+    duration_ms: Percentiles | None
+    buckets: tuple[StatisticsBucketView, ...]
+
+
 class StartedView(View, frozen=True, kw_only=True):
     """A run that was started. `created` is false if an earlier request with the same key or id started it. `result` and
     `error` are set if the request waited and the run ended."""
@@ -164,6 +213,13 @@ class BatchView(View, frozen=True, kw_only=True):
     """The results of a batch, in the order of its items."""
 
     items: tuple[BatchItemView, ...]
+
+
+class RunCountView(View, frozen=True, kw_only=True):
+    """How many runs match a filter. `more` if there are more than were counted."""
+
+    count: int
+    more: bool
 
 
 class EventListView(View, frozen=True, kw_only=True):
@@ -263,6 +319,25 @@ class InboxView(View, frozen=True, kw_only=True):
     next: str | None
 
 
+class DecisionView(View, frozen=True, kw_only=True):
+    """A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
+    run has it."""
+
+    run: str
+    interaction: str
+    text: str
+    answer: str
+    by: str
+    time: Time
+
+
+class DecisionListView(View, frozen=True, kw_only=True):
+    """Decisions, the newest first. `next` is the cursor of the next page, null at the end."""
+
+    decisions: tuple[DecisionView, ...]
+    next: str | None
+
+
 class SessionView(View, frozen=True, kw_only=True):
     """Who sends this request."""
 
@@ -274,6 +349,10 @@ class SessionView(View, frozen=True, kw_only=True):
 
 
 # --- made from what the engine returns
+
+
+def moment(time: int) -> str:
+    return str(iso(time))
 
 
 def time_of(seconds: float | None) -> str | None:
@@ -291,6 +370,22 @@ def token_view(found: Credential) -> TokenView:
         expires=time_of(found.expires),
         used=time_of(found.used),
         by=found.by,
+    )
+
+
+def audit_view(entry: AuditEntry) -> AuditEntryView:
+    known = {name: getattr(entry, name) for name in AuditEntryView.__struct_fields__ if name != "time"}
+    return AuditEntryView(time=moment(entry.time), **known)
+
+
+def decision_view(entry: AuditEntry) -> DecisionView:
+    return DecisionView(
+        run=entry.subject,
+        interaction=entry.interaction,
+        text=entry.text,
+        answer=entry.answer,
+        by=entry.by,
+        time=moment(entry.time),
     )
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from outlast.http.requests import StartBody
     from outlast.http.state import ServerState
 
-NOT_STARTED = "created with start=false"
 ENDED = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
@@ -60,10 +59,8 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
     if key and body.id:
         raise InvalidInput("give an id or the header Idempotency-Key, not both: either one makes the start idempotent")
     given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
-    chosen = workflow.options(title=body.title, tags=body.tags, **given)
+    chosen = workflow.options(title=body.title, tags=body.tags, start=body.start, **given)
     chosen._start_options["by"] = by
-    if not body.start:
-        chosen._start_options["paused"] = NOT_STARTED
     run = derived_run("key", key) if key else RunId(body.id)
     is_new = not run or await state.store.head(run) is None
     try:

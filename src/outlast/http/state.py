@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from outlast.client import Engine
 from outlast.errors import OutlastError
+from outlast.http.audit import Audit
 from outlast.http.auth import Auth
 from outlast.http.problems import unavailable
 from outlast.store import Store
@@ -27,6 +28,7 @@ class ServerState:
 
     def __init__(self, auth: Auth, *, max_body: int = 1_048_576, body_timeout_s: float = 30.0) -> None:
         self.auth = auth
+        self.audit = Audit()
         self.max_body = max_body
         self.body_timeout_s = body_timeout_s
         self.is_ready = False
@@ -45,7 +47,7 @@ class ServerState:
     def attach(self, engine: Engine) -> None:
         """The engine is open; requests are served as soon as `is_ready` is set too."""
         self._engine = engine
-        self.auth.store = engine._store
+        self.auth.store = self.audit.store = engine._store
 
     @property
     def engine(self) -> Engine:

@@ -101,8 +101,9 @@ class Ledger:
 
         def decided(known: State) -> Sequence[e.AnyEvent]:
             check(known)
+            previous, cause, seen = claim.previous, claim.cause, claim.seen
             return decide.take_over(
-                known, claim.epoch, claim.worker, previous=claim.previous, cause=claim.cause, hold=hold
+                known, claim.epoch, claim.worker, previous=previous, cause=cause, seen=seen, hold=hold
             )
 
         try:

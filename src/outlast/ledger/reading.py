@@ -20,6 +20,8 @@ from outlast.lifecycle.status import UNFINISHED
 from outlast.store import Head, Journal, RunFilter, Store
 
 PAGE_SIZE = 1000
+SMALL_PAGE = 262_144
+"""Bytes of a page that may be followed by one of twice as many records."""
 MISSING_EVENT = "the event is missing from the log"
 WRONG_HEAD = "the head of the run differs from the end of its log"
 
@@ -83,11 +85,13 @@ async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[Ru
             return
 
 
-async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = None) -> AsyncIterator[list[Record]]:
-    """All records that hold events `first` to `last`, many at a time. A gap raises `Damaged`, after the records before it
-    (G3)."""
+async def pages(
+    store: Journal, run: RunId, first: int = 1, last: int | None = None, *, size: int = PAGE_SIZE
+) -> AsyncIterator[list[Record]]:
+    """All records that hold events `first` to `last`, many at a time. The first page has at most `size` records; the size
+    doubles while pages are small. A gap raises `Damaged`, after the records before it (G3)."""
     while last is None or first <= last:
-        page = await store.read(run, first, last, PAGE_SIZE)
+        page = await store.read(run, first, last, size)
         for place, record in enumerate(page):
             begin = record.first
             if not begin <= first < begin + record.count:
@@ -95,8 +99,10 @@ async def pages(store: Journal, run: RunId, first: int = 1, last: int | None = N
                 raise Damaged(MISSING_EVENT, run=run, seq=first)
             first = begin + record.count
         yield page
-        if len(page) < PAGE_SIZE:
+        if len(page) < size:
             break
+        if size < PAGE_SIZE and sum(len(record.body) for record in page) < SMALL_PAGE:
+            size = min(PAGE_SIZE, 2 * size)
     if last is not None and first <= last:
         raise Damaged(MISSING_EVENT, run=run, seq=first)
 
@@ -153,11 +159,12 @@ async def previous_branch(store: Journal, head: Head, key: bytes) -> tuple[e.Bra
 
 
 async def read_events(
-    store: Journal, run: RunId, intervals: list[Interval], *, key: bytes | None = None
+    store: Journal, run: RunId, intervals: list[Interval], *, key: bytes | None = None, size: int = PAGE_SIZE
 ) -> AsyncIterator[Entry]:
-    """The events of these intervals, in order. With a `key`, which may be empty, the records are verified."""
+    """The events of these intervals, in order. With a `key`, which may be empty, the records are verified. `size` is that of
+    the first page."""
     for first, last in intervals:
-        async for page in _read(store, run, first, last, key):
+        async for page in _read(store, run, first, last, key, size):
             for record in page:
                 for entry in entries(record):
                     if first <= entry.seq <= last:
@@ -170,8 +177,10 @@ MAX_REMEMBERED = 20_000
 """Records that stay in memory for a second pass over a lineage."""
 
 
-def _read(store: Journal, run: RunId, first: int, last: int, key: bytes | None) -> AsyncIterator[list[Record]]:
-    return pages(store, run, first, last) if key is None else verified_pages(store, run, first, last, key)
+def _read(
+    store: Journal, run: RunId, first: int, last: int, key: bytes | None, size: int = PAGE_SIZE
+) -> AsyncIterator[list[Record]]:
+    return pages(store, run, first, last, size=size) if key is None else verified_pages(store, run, first, last, key)
 
 
 async def verified_pages(store: Journal, run: RunId, first: int, last: int, key: bytes) -> AsyncIterator[list[Record]]:

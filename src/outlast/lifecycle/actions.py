@@ -15,7 +15,9 @@ from outlast.errors import RunDiverged
 from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
 
-Verb: TypeAlias = Literal["answer", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate"]
+Verb: TypeAlias = Literal[
+    "answer", "start", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate"
+]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 """The most useful first."""
 
@@ -29,6 +31,7 @@ class Refusal(Struct, frozen=True):
         "held",
         "final",
         "created",
+        "started",
         "waiting",
         "not-asked",
         "nothing-done",
@@ -81,12 +84,20 @@ def _answer(state: State) -> Refusal | None:
     return None if is_asking else Refusal("not-asked", "has no open question")
 
 
+def _start(state: State) -> Refusal | None:
+    if state.outline.awaits_start:
+        return None
+    return Refusal("started", f"is {state.status}: only a run that was created with start=False is started")
+
+
 def _resume(state: State) -> Refusal | None:
     outline, status = state.outline, state.status
     if status in (RunStatus.COMPLETED, RunStatus.CANCELLED):
         return Refusal("over", f"is {status}: there is nothing to resume")
     if status is RunStatus.FAILED and not outline.recoverable:
         return Refusal("final", "failed for good: retry one of its nodes, or jump back to an earlier event")
+    if outline.awaits_start:
+        return Refusal("created", "was created with start=False and has not begun: start it")
     if status is RunStatus.CREATED:
         return Refusal("created", "has not started: there is nothing to resume; a worker starts it")
     if status is RunStatus.WAITING:
@@ -115,6 +126,7 @@ def _migrate(state: State) -> Refusal | None:
 
 _RULES: dict[Verb, Callable[[State], Refusal | None]] = {
     "answer": _answer,
+    "start": _start,
     "resume": _resume,
     "retry": _resume,
     "pause": _pause,

@@ -229,7 +229,7 @@ UNREMARKABLE: tuple[type[e.Event], ...] = (e.NewsHeard, e.NodesRetired, e.Recall
 
 VOLATILE = frozenset(
     {
-        *("ms", "epoch", "worker", "previous", "retry_at", "due", "upto", "receipt", "request"),
+        *("ms", "epoch", "worker", "previous", "seen", "retry_at", "due", "upto", "receipt", "request"),
         *("adopted", "evidence", "parent_first", "previous_first", "previous_branch", "new_branch", "forked_at"),
         *("root", "parent", "parent_node", "as_child", "forked_from", "child", "detached", "cancelled", "successor"),
         *("signal", "cursor", "more", "interaction"),

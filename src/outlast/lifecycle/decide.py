@@ -108,10 +108,17 @@ def _refused(requests: Requests, code: Literal["ended", "superseded", "cannot", 
 
 
 def take_over(
-    state: State, epoch: int, worker: str, *, previous: str = "", cause: Cause = "claimed", hold: bool = False
+    state: State,
+    epoch: int,
+    worker: str,
+    *,
+    previous: str = "",
+    cause: Cause = "claimed",
+    seen: int = 0,
+    hold: bool = False,
 ) -> Decision:
     """Begin a new epoch. If the previous owner was interrupted, repeat its started nodes or hold the run (C1, G1)."""
-    events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause)]
+    events: Decision = [e.RunTakenOver(epoch=epoch, worker=worker, previous=previous, cause=cause, seen=seen)]
     interrupted = cause != "claimed" and state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     if not interrupted or isinstance(next_request(state), e.CancelRequested):  # a cancellation needs no decision
         return events
@@ -233,6 +240,13 @@ def resume(state: State, by: str = "") -> Decision:
         if node.status is NodeStatus.FAILED and (name == outline.failed_node or _was_cut_short(node))
     ]
     return events
+
+
+def begin(state: State, by: str = "") -> Decision:
+    """Begin a run that was created to begin only when a user starts it."""
+    if not state.outline.awaits_start:
+        raise NotAllowed(f"a run that is {state.status} cannot be started")
+    return [e.RunStarted(by=by)]
 
 
 def reopen(state: State, node: str | None = None, by: str = "", feedback: e.Value = e.NULL) -> Decision:

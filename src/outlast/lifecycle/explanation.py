@@ -146,7 +146,7 @@ def explain(
             and not outline.held  # of a held run, the state sentences name the decision
         ),
         actions=tuple(
-            [*_to_act(run, state, revival), *_to_look(run, state)]
+            [*_to_act(run, state, revival, holder), *_to_look(run, state)]
             if is_current
             else _from_old_branch(run, outline.branch)
         ),
@@ -220,6 +220,8 @@ def _status(state: State) -> str:
     if outline.held:
         return f"Held: a person must decide{because}"
     match state.status:
+        case RunStatus.CREATED if outline.awaits_start:
+            return "Created: the run begins when a person starts it"
         case RunStatus.CREATED:
             return "Created: no worker has started the run"
         case RunStatus.COMPENSATING:
@@ -247,7 +249,7 @@ def _nodes(state: State) -> Iterator[str]:
     started = [name for name, node in state.nodes.items() if node.status is NodeStatus.STARTED]
     if node := inside(state):
         started.remove(node)
-        yield f"No result of {say.cropped(node)} was recorded: only a person can find out whether it was done."
+        yield f"No result of {say.name(node)} was recorded: only a person can find out whether it was done."
     if started and (state.status is RunStatus.RUNNING or state.outline.is_cleaning):
         yield f"Running: {say.listed(started)}."
     elif started:
@@ -266,29 +268,32 @@ def _from_old_branch(run: str, branch: int) -> Iterator[Action]:
     yield _action("compare", f"{run}@{branch}", "compares this branch with the current one", run)
 
 
-def _to_act(run: str, state: State, revival: Revival | None) -> Iterator[Action]:
+def _to_act(run: str, state: State, revival: Revival | None, holder: Holder | None) -> Iterator[Action]:
     outline, can = state.outline, allowed(state)
+    is_advanced = holder is not None and holder.is_live
     if "answer" in can:
         yield from _answers(run, [wait for wait in state.waits.values() if wait.kind == "interaction"])
-    again = f"repeats {say.cropped(outline.failed_node)} and continues" if outline.failed_node else "continues the run"
+    again = f"repeats {say.name(outline.failed_node)} and continues" if outline.failed_node else "continues the run"
     if outline.held:
         yield from _to_decide(run, state, again)
         yield _action("cancel", run, "ends the run")
     elif state.status is RunStatus.FAILED and outline.recoverable and revival is not None and revival.since:
         effect = f"continues from before the part that {say.listed(revival.since)} undid"
         yield _action("jump", run, effect, "--to", revival.undone or START)
-    elif "resume" in can:
+    elif "start" in can:
+        yield _action("start", run, "begins the run")
+    elif "resume" in can and not is_advanced:
         effects = {RunStatus.FAILED: f"{again}, after the cause is removed", RunStatus.PAUSED: again}
-        yield _action("resume", run, effects.get(state.status, "takes the run over if its worker is gone"))
+        yield _action("resume", run, effects.get(state.status, "takes the run over: no live worker holds it"))
     elif state.status is RunStatus.FAILED and (place := _decided_at(state)):
-        yield _action("jump", run, f"goes back to before {say.cropped(place)}, on a new branch", "--to", place)
+        yield _action("jump", run, f"goes back to before {say.name(place)}, on a new branch", "--to", place)
 
 
 def _answers(run: str, questions: list[Wait]) -> Iterator[Action]:
     for wait in questions[:MAX_WAITS]:
         value, other = ("--yes", " (or --no)") if _is_boolean(wait) else ("VALUE", "")
         which = ("--interaction", wait.id) if len(questions) > 1 else ()
-        yield _action("answer", run, f"answers “{say.cropped(wait.text or wait.id)}”{other}", value, *which)
+        yield _action("answer", run, f"answers “{say.cropped(wait.text) or say.name(wait.id)}”{other}", value, *which)
 
 
 def _to_decide(run: str, state: State, again: str) -> Iterator[Action]:

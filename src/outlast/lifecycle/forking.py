@@ -143,6 +143,7 @@ class _Copying:
             as_child="",
             forked_from=self._run,
             forked_at=self._cutoff,
+            deferred=False,
         )
 
     def _place_of(self, seq: int) -> int:

@@ -164,6 +164,8 @@ class Outline(Struct, gc=False):
     tags: tuple[str, ...] = ()
     exclusive: str = ""
     on_restart: str = "resume"
+    deferred: bool = False
+    """Whether the run was created to begin only when a user starts it, and has not begun."""
     open_nodes: int = 0
     done_nodes: int = 0
     recoverable: bool = False
@@ -184,6 +186,11 @@ class Outline(Struct, gc=False):
     """The event that began or extended the clean-up of a cancelled run."""
     extends_cleanup: bool = False
     """Whether a user resumed the run during its clean-up: its owner extends the clean-up by the whole time limit."""
+
+    @property
+    def awaits_start(self) -> bool:
+        """Whether the run begins only when a user starts it."""
+        return self.deferred and self.base is RunStatus.CREATED
 
     @property
     def is_cleaning(self) -> bool:

@@ -47,6 +47,7 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     done_nodes: int = 0
     waiting: int = 0
     waits: tuple[Wait, ...] = ()
+    awaits_start: bool = False
 
 
 def summarise(run: RunId, state: State) -> RunSummary:
@@ -73,7 +74,23 @@ def summarise(run: RunId, state: State) -> RunSummary:
         outline.done_nodes,
         waiting,
         _shown(state.waits) if waiting else (),
+        outline.awaits_start,
     )
+
+
+def state_shown(summary: RunSummary) -> State:
+    """The state of a run as far as its summary shows it: enough for the rules of `actions`."""
+    state = State()
+    outline, status = state.outline, summary.status
+    outline.base = RunStatus.RUNNING if status is RunStatus.WAITING else status
+    outline.open_nodes = int(status is RunStatus.RUNNING)
+    outline.branch, outline.done_nodes = summary.branch, summary.done_nodes
+    outline.recoverable, outline.held, outline.copied_to = summary.recoverable, summary.held, summary.copied_to
+    if status is RunStatus.COMPENSATING:
+        outline.cleanup = e.CleanupStarted(due=0)
+    for wait in summary.waits:
+        state.waits[wait.name] = wait
+    return state
 
 
 INVISIBLE_EVENTS = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
@@ -93,6 +110,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
         or old.branch != new.branch
         or old.version != new.version
         or old.held != new.held
+        or old.awaits_start != new.awaits_start
         or old.recoverable != new.recoverable
         or old.reason != new.reason
         or old.copied_to != new.copied_to

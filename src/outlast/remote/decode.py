@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
+from outlast.client.bulk import Order, Outcome, Progress, Target
 from outlast.client.evidence import Diagnosis
 from outlast.client.reader import WorkerRuns
 from outlast.client.versions import Version
@@ -191,6 +192,21 @@ def repaired_of(view: t.ExaminationView) -> list[Finding]:
     known = {(each.code, each.sentence): finding_of(each) for each in view.findings}
     done = [(each.code or "", each.reason) for each in view.repairs if each.done]
     return [known.get(each) or Finding(code=each[0], sentence=each[1], standing="repairable") for each in done]
+
+
+def progress_of(view: t.BulkView, outcomes: Iterable[t.BulkOutcomeView]) -> Progress:
+    """A bulk action; the value of its answers is not sent."""
+    order = msgspec.convert({"action": view.action, "by": view.by, "reason": view.reason}, Order)
+    known = list(outcomes)
+    return Progress(
+        run=RunId(view.run),
+        order=order,
+        status=view.status,
+        created=micros(view.created) or 0,
+        updated=micros(view.updated) or 0,
+        targets=[_same(Target, each) for each in known],
+        outcomes=[_same(Outcome, each) for each in known if each.result is not None],
+    )
 
 
 # --- workers and versions

@@ -13,6 +13,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
+from outlast.client.branch_plans import Plan
+from outlast.client.bulk import Action, Bulk, Matches, Progress, Target
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
 from outlast.client.facade import Engine
@@ -32,6 +34,7 @@ from outlast.history.ids import RunId, checked_run, uuid7
 from outlast.history.lineage import Interval
 from outlast.history.record import Entry
 from outlast.ledger.verification import Verification
+from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branching import BranchSummary
 from outlast.lifecycle.comparison import Comparison
 from outlast.lifecycle.diagnosis import Finding
@@ -112,6 +115,15 @@ class _Workflow(Struct):
     parameters: tuple[_Parameter, ...]
 
 
+class _Inbox(Struct):
+    questions: tuple[_Question, ...]
+    next: str | None
+
+
+class _Plan(Struct):
+    would_append: tuple[WireEvent, ...]
+
+
 class Who(Struct, frozen=True):
     """Who a token stands for."""
 
@@ -143,6 +155,7 @@ class RemoteEngine(Engine):
         self.connection = connection
         self.versions = RemoteVersions(connection)
         self.diagnostics = RemoteDiagnostics(self)
+        self.bulk = RemoteBulk(self)
 
     # --- starting and finding
 
@@ -391,6 +404,21 @@ class RemoteEngine(Engine):
         )
         return RunHandle(self, changed)
 
+    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
+        return RunHandle(self, await self._verb(run, "start", by))
+
+    async def plan(self, run: RunId, action: str, **options: Any) -> t.PlanView:
+        """What an action would do to a run."""
+        return await self.connection.post(
+            path_of("runs", run, "plan"), t.PlanView, _plan_body(action, options), repeats=True
+        )
+
+    async def planned_events(self, run: RunId, action: str, **options: Any) -> list[e.AnyEvent]:
+        """The events that an action would append to a run."""
+        path = path_of("runs", run, "plan")
+        found = await self.connection.post(path, _Plan, _plan_body(action, options), repeats=True)
+        return decode.events_of(found.would_append, run)
+
     # --- going back
 
     async def jump(
@@ -509,6 +537,17 @@ class RemoteEngine(Engine):
         """Who sends these requests."""
         return await self.connection.get("/session", Who)
 
+    async def audit(self, limit: int, **query: Any) -> t.AuditListView:
+        """Who changed what through the server, the newest first: up to `limit` entries."""
+        entries, cursor = list[t.AuditEntryView](), ""
+        while True:
+            size = min(PAGE, limit - len(entries))
+            page = await self.connection.get("/audit", t.AuditListView, limit=size, cursor=cursor, **query)
+            entries += page.entries
+            if page.next is None or len(entries) == limit:
+                return t.AuditListView(entries=tuple(entries), next=page.next)
+            cursor = page.next
+
     # --- tokens
 
     async def create_token(self, name: str, role: str, expires_s: float | None) -> t.NewTokenView:
@@ -522,6 +561,61 @@ class RemoteEngine(Engine):
 
     async def workers(self) -> list[WorkerRuns]:
         return decode.workers_of((await self.connection.get("/workers", t.WorkerListView)).workers)
+
+
+class RemoteBulk(Bulk):
+    """Bulk actions on a server."""
+
+    def __init__(self, engine: RemoteEngine) -> None:
+        self._engine = engine
+        self._connection = engine.connection
+
+    async def start(
+        self,
+        action: Action,
+        filter: RunFilter | None = None,
+        matches: Matches | None = None,
+        *,
+        targets: Iterable[Target] = (),
+        by: str = "",
+        reason: str = "",
+        value: Any = None,
+        key: str = "",
+    ) -> RunId:
+        _check_by(by)
+        if filter is not None:
+            targets = [Target(summary.run) async for summary in self._matching(filter, matches)]
+        runs = [{"run": each.run, "interaction": each.interaction} for each in dict.fromkeys(targets)]
+        if not runs:
+            raise InvalidInput("no run matches: nothing was changed")
+        given = encode(value, where="value") if action == "answer" else None
+        body = fields(action=action, runs=runs, reason=reason, value=given)
+        return (await self._connection.post("/bulk", _Run, body, key=key)).run
+
+    async def progress(self, run: RunId) -> Progress:
+        path, outcomes = path_of("bulk", run), list[t.BulkOutcomeView]()
+        view = await self._connection.get(path, t.BulkView, limit=PAGE)
+        while True:
+            outcomes += view.outcomes
+            if view.next is None:
+                return decode.progress_of(view, outcomes)
+            view = await self._connection.get(path, t.BulkView, limit=PAGE, cursor=view.next)
+
+    async def retry(self, run: RunId, *, by: str = "") -> RunId:
+        _check_by(by)
+        return (await self._connection.post(path_of("bulk", run, "retry"), _Run, {}, repeats=True)).run
+
+    async def _questions(self, runs: Iterable[RunSummary]) -> dict[str, list[Wait]]:
+        found: dict[str, list[Wait]] = {each.run: [] for each in runs}
+        cursor = ""
+        while True:
+            page = await self._connection.get("/inbox", _Inbox, limit=PAGE, cursor=cursor)
+            for each in page.questions:
+                if each.run in found:
+                    found[each.run].append(decode.wait_of(each))
+            if page.next is None:
+                return found
+            cursor = page.next
 
 
 class RemoteVersions(Versions):
@@ -609,6 +703,41 @@ class RemoteDiagnostics(Diagnostics):
     async def open_question(self, run: RunId, question: str | None = None) -> Asked:
         return await self._engine.question(run, question)
 
+    async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
+        raise only_there("diagnostics.preview")
+
+    async def preview_activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> list[e.AnyEvent]:
+        return await self._engine.planned_events(
+            run, "activate", branch=branch, by=by, reason=reason, children=children
+        )
+
+    async def preview_pause(self, run: RunId, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
+        return await self._engine.planned_events(run, "pause", by=by, reason=reason)
+
+    async def preview_cancel(
+        self, run: RunId, *, by: str = "", reason: str = "", force: bool = False
+    ) -> list[e.AnyEvent]:
+        return await self._engine.planned_events(run, "cancel", by=by, reason=reason, force=force)
+
+    async def preview_retry(
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        by: str = "",
+        children: Children = "cancel",
+        force: bool = False,
+    ) -> list[e.AnyEvent]:
+        return await self._engine.planned_events(
+            run, "retry", node=node, feedback=feedback, by=by, children=children, force=force
+        )
+
+    async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
+        raise only_there("diagnostics.preview_recovery")
+
     async def take_over_later(self, run: RunId) -> str:
         """Nothing: the server's workers advance the run."""
         return ""
@@ -628,6 +757,17 @@ async def _rounds(limit: float | None) -> AsyncIterator[float]:
 def _entries(kind: str, data: bytes, run: RunId) -> list[Entry]:
     found = msgspec.json.decode(data, type=_Message).event if kind == "event" else None
     return decode.entries_of([found], run) if found is not None else []
+
+
+def _plan_body(action: str, options: dict[str, Any]) -> dict[str, Any]:
+    _check_by(options.pop("by", ""))
+    if (inputs := options.pop("inputs", None)) is not None:
+        options["inputs"] = {name: encode(value, where=name) for name, value in inputs.items()}
+    if (output := options.pop("output", msgspec.UNSET)) is not msgspec.UNSET:
+        options["output"] = encode(output, where="output")
+    if (feedback := options.pop("feedback", None)) is not None:
+        options["feedback"] = encode(feedback, where="feedback")
+    return fields(action=action, **options)
 
 
 def _encoded(value: Any, where: str) -> Raw:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from outlast.history.ids import RunId
 from outlast.remote.engine import RemoteEngine
 from outlast.store import RunFilter
+from outlast.views.actions import planned
 from outlast.views.detail import read_detail
 from outlast.views.examination import examine
 from outlast.views.run_list import run_list
-from outlast.views.types import ExaminationView, RunDetailView, RunListView
+from outlast.views.types import ExaminationView, PlanView, RunDetailView, RunListView
 
 
 @read_detail.register(RemoteEngine)
@@ -22,6 +25,11 @@ async def _(engine: RemoteEngine, run: RunId, where: str = "") -> RunDetailView:
 @run_list.register(RemoteEngine)
 async def _(engine: RemoteEngine, query: RunFilter) -> RunListView:
     return await engine.run_list(query)
+
+
+@planned.register(RemoteEngine)
+async def _(engine: RemoteEngine, run: RunId, action: str, **options: Any) -> PlanView:
+    return await engine.plan(run, action, **options)
 
 
 @examine.register(RemoteEngine)

@@ -212,7 +212,7 @@ class Sweeper:
             idle = (now - summary.updated) // 1_000_000
             since = f"; none has for {idle} s" if self._is_old(summary, now) else ""
             return RunCheck(run, "ready", f"a worker with workflow {summary.workflow} will claim it{since}"), None
-        if summary.held or summary.status in (RunStatus.WAITING, RunStatus.PAUSED):
+        if summary.held or summary.awaits_start or summary.status in (RunStatus.WAITING, RunStatus.PAUSED):
             return RunCheck(run, "waiting", _awaited(summary)), None
         if not self._is_old(summary, now) or await self._store.holding(run) is not None:
             return RunCheck(run, "healthy", "it was released or claimed a moment ago"), None
@@ -277,4 +277,6 @@ def _awaited(summary: RunSummary) -> str:
     more = summary.waiting - len(summary.waits)
     if named:
         return f"for {named}{f' and {more} more' if more > 0 else ''}"
+    if summary.awaits_start:
+        return "for a person to start it"
     return f"{summary.status}: {summary.reason}" if summary.reason else str(summary.status)

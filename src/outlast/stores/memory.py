@@ -259,7 +259,8 @@ class MemoryStore:
         memory.claims[run] = (worker, epoch)
         previous = memory.interrupted.get(run, "")
         previous = "" if previous == worker else previous
-        return Claim(run, worker, epoch, previous, "expired" if previous else "claimed")
+        seen = memory.seen.get(WorkerId(previous), (0, ()))[0]
+        return Claim(run, worker, epoch, previous, "expired" if previous else "claimed", seen)
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         memory = self.memory

@@ -125,6 +125,7 @@ def matches(summary: RunSummary, query: RunFilter) -> bool:
         (not query.statuses or summary.status in query.statuses)
         and (not query.workflow or summary.workflow == query.workflow)
         and (not query.parent or summary.parent == query.parent)
+        and (not query.roots or not summary.parent)
         and (not query.exclusive or summary.exclusive == query.exclusive)
         and set(query.tags) <= set(summary.tags)
         and (query.created_from is None or summary.created >= query.created_from)

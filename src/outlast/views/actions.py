@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outlast.client import branch_plans
 from outlast.errors import Conflict, Damaged, NotAllowed, NotFound, OutlastError
 from outlast.history import events as e
+from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.lifecycle.actions import VERBS, allowed
 from outlast.lifecycle.diagnosis import Finding, Rewrite, Settle
+from outlast.lifecycle.explanation import Action
 from outlast.lifecycle.state import State, Wait
 from outlast.views.build import planned_views
-from outlast.views.types import ActionView, RepairView
+from outlast.views.types import ActionView, PlanView, RepairView
 
 if TYPE_CHECKING:
     from outlast.client import Engine
 
+PLANNED = ("resume", "retry", "pause", "cancel", "jump", "rewind", "activate")
+_OBEYED = {
+    "pause": "the worker of the run pauses it when its nodes have completed or reached a checkpoint",
+    "cancel": "a worker ends the run after the clean-up of its code",
+}
 _ARGUMENTS = {"answer": " VALUE", "jump": " --to EVENT|NODE|QUESTION", "rewind": " 1", "activate": " BRANCH"}
 
 
@@ -27,17 +36,75 @@ async def actions_of(engine: Engine, run: RunId, state: State, where: str = "") 
     """The actions that are allowed on a run now, the useful ones first. `where` names the store in their commands."""
     found: list[ActionView] = []
     with suppress(OutlastError):  # `show` reports a damaged log when it reads it
-        useful = (each for each in (await engine.explain(run)).actions if each.verb in VERBS)
-        found += [_action(each.verb, each.command + where, each.effect) for each in useful]
+        useful = [each for each in (await engine.explain(run)).actions if each.verb in VERBS]
+        found += [await _useful(engine, run, each, where) for each in useful]
         if remedies := (await engine.diagnose(run, blobs=False)).remedies:
             plan = await planned_repair(engine, run, remedies[0])
-            found.append(_action("repair", f"outlast doctor {run} --fix{where}", plan.reason, plan))
+            known = {"code": plan.code, "appends": plan.appends, "effects": plan.effects}
+            found.append(_action("repair", f"outlast doctor {run} --fix{where}", plan.reason, **known))
     others = [verb for verb in allowed(state) if all(verb != each.action for each in found)]
     return found + [_action(verb, f"outlast {verb} {run}{_ARGUMENTS.get(verb, '')}{where}") for verb in others]
 
 
-def _action(verb: str, command: str, why: str = "", repair: RepairView | None = None) -> ActionView:
-    return ActionView(action=verb, useful=bool(why), command=command, why=why, repair=repair)
+def _action(verb: str, command: str, why: str = "", **known: Any) -> ActionView:
+    empty = {"code": None, "to": None, "appends": None, "effects": ()}
+    return ActionView(action=verb, useful=bool(why), command=command, why=why, **(empty | known))
+
+
+async def _useful(engine: Engine, run: RunId, action: Action, where: str) -> ActionView:
+    """A useful action with the events that it would append; none if it needs a value, or is refused for a reason that is not
+    in the state of the run."""
+    known: dict[str, Any] = {}
+    if action.verb == "jump":
+        known["to"] = action.arguments[1]
+    if action.verb in PLANNED and "VALUE" not in action.command:
+        with suppress(OutlastError):
+            plan = await planned(engine, run, action.verb, to=known.get("to", ""))
+            known |= {"appends": plan.would_append, "effects": plan.effects}
+    return _action(action.verb, action.command + where, action.effect, **known)
+
+
+@singledispatch
+async def planned(
+    engine: Engine,
+    run: RunId,
+    action: str,
+    *,
+    to: str | int = "",
+    inputs: dict[str, Any] | None = None,
+    output: Any = msgspec.UNSET,
+    node: str = "",
+    feedback: Any = None,
+    nodes: int = 1,
+    branch: int = 0,
+    by: str = "",
+    reason: str = "",
+    children: Children = "cancel",
+    force: bool = False,
+) -> PlanView:
+    """What one of the actions `PLANNED` would do to a run; the same checks refuse it."""
+    preview, signed = engine.diagnostics, {"by": by, "reason": reason}
+    match action:
+        case "jump":
+            plan = branch_plans.leaving(branch_plans.to_place(to, inputs=inputs, output=output, **signed), children)
+            events = await preview.preview(run, "jump", plan)
+        case "rewind":
+            events = await preview.preview(
+                run, "rewind", branch_plans.leaving(branch_plans.back(nodes, **signed), children)
+            )
+        case "activate":
+            events = await preview.preview_activate(run, branch, children=children, **signed)
+        case "pause":
+            events = await preview.preview_pause(run, **signed)
+        case "cancel":
+            events = await preview.preview_cancel(run, force=force, **signed)
+        case _:
+            events = await preview.preview_retry(
+                run, node or None, feedback=feedback, by=by, children=children, force=force
+            )
+    is_requested = isinstance(events[-1], e.PauseRequested | e.CancelRequested)
+    effects = (_OBEYED[action],) if is_requested else ()
+    return PlanView(run=run, would_append=planned_views(events, await preview.now()), effects=effects)
 
 
 # --- repairs
@@ -77,7 +144,7 @@ def _repair(finding: Finding | None, **known: Any) -> RepairView:
 def _effects(finding: Finding) -> tuple[str, ...]:
     """The effects of a repair besides appending to this run."""
     if isinstance(finding.remedy, Rewrite):
-        return finding.remedy.changes
+        return (*finding.remedy.changes, "append nothing to the log")
     if isinstance(finding.remedy, Settle):
         return (f"deliver what run {finding.remedy.run} owes to its parent, its successor and its children",)
     return ()

@@ -21,6 +21,7 @@ from outlast.views.texts import AT_WORK
 from outlast.views.times import iso
 
 if TYPE_CHECKING:
+    from outlast.client.bulk import Progress as BulkProgress
     from outlast.client.evidence import Diagnosis
     from outlast.client.reader import WorkerRuns
     from outlast.client.versions import Version
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from outlast.services.sweeper import Report
 
 V = TypeVar("V", bound=t.View)
-TIMES = frozenset({"due", "retry_at"})
+TIMES = frozenset({"due", "retry_at", "seen"})
 """Fields of events that are times."""
 
 
@@ -86,7 +87,12 @@ def wait_view(wait: Wait) -> t.WaitView:
 
 
 def detail_view(
-    run: t.RunView, tally: Tally, *, files: Sequence[t.FileView] = (), actions: Sequence[t.ActionView] = ()
+    run: t.RunView,
+    tally: Tally,
+    *,
+    files: Sequence[t.FileView] = (),
+    actions: Sequence[t.ActionView] = (),
+    known_by: Sequence[str] = (),
 ) -> t.RunDetailView:
     """All that is known about a run. `run` is its view in a list."""
     outline, created, state = tally.state.outline, tally.created, tally.state
@@ -94,6 +100,7 @@ def detail_view(
     fields["progress"] = tuple(each for each in run.progress if each.node in tally.running)
     return t.RunDetailView(
         **fields,
+        known_by=tuple(known_by),
         entry=created.entry if created else "",
         root=created.root if created else "",
         key=(created.key if created else "") or None,
@@ -178,7 +185,7 @@ def planned_views(events: Iterable[AnyEvent], now: int) -> tuple[t.PlannedEventV
 def fields_of(event: Event) -> dict[str, Any]:
     """Every field, with defaults and with fields of newer versions; values of users as plain JSON."""
     known = {
-        name: iso(value) if name in TIMES else plain_numbers(value) if isinstance(value, Raw) else value
+        name: iso(value or None) if name in TIMES else plain_numbers(value) if isinstance(value, Raw) else value
         for name, value in msgspec.structs.asdict(event).items()
         if name != "more"
     }
@@ -286,3 +293,47 @@ def _blobs(held: Info | Copied) -> t.BlobsView:
 
 def copied_view(moved: Moved) -> t.CopiedRunView:
     return _same(t.CopiedRunView, moved, outcome=moved.how, why=moved.why or None)
+
+
+# --- bulk actions
+
+
+def bulk_view(
+    found: BulkProgress, *, result: str | None = None, first: int = 0, limit: int = 100
+) -> tuple[t.BulkView, int | None]:
+    """A bulk action with a page of its outcomes in the order of its runs, and where the next page begins."""
+    known = {(each.run, each.interaction): each for each in found.outcomes}
+    outcomes: list[t.BulkOutcomeView] = []
+    next = None
+    for place in range(first, len(found.targets)):
+        target = found.targets[place]
+        outcome = known.get((target.run, target.interaction))
+        if result is not None and (outcome is None or outcome.result != result):
+            continue
+        if len(outcomes) == limit:
+            next = place
+            break
+        outcomes.append(
+            t.BulkOutcomeView(
+                run=target.run,
+                interaction=target.interaction,
+                result=outcome.result if outcome is not None else None,
+                reason=outcome.reason if outcome is not None else "",
+            )
+        )
+    view = t.BulkView(
+        run=found.run,
+        action=found.order.action,
+        by=found.order.by,
+        reason=found.order.reason,
+        status=found.status,
+        created=str(iso(found.created)),
+        updated=str(iso(found.updated)),
+        confirmed=len(found.targets),
+        done=found.count("done"),
+        skipped=found.count("skipped"),
+        failed=found.count("failed"),
+        outcomes=tuple(outcomes),
+        next=None,
+    )
+    return view, next

@@ -23,4 +23,5 @@ async def read_detail(engine: Engine, run: RunId, where: str = "") -> RunDetailV
     scratch = await engine.diagnostics.scratch(run, summary.created)
     listed = run_view(summary, scratch=scratch, holding=await engine.diagnostics.holder(run))
     files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state, where)
-    return detail_view(listed, tally, files=files, actions=actions)
+    known_by = await engine.diagnostics.workers_knowing(summary.workflow)
+    return detail_view(listed, tally, files=files, actions=actions, known_by=known_by)

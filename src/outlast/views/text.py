@@ -207,10 +207,9 @@ class _Detail:
             yield line(("next", "bold"))
         for action in useful:
             yield line("  ", (plain(action.command), "cyan"), fit="copy", note=plain(action.why))
-            if action.repair is not None:
-                events = (f"append {_planned(event)}" for event in action.repair.appends)
-                for effect in (*action.repair.effects, *events):
-                    yield line((f"      {plain(effect)}", "dim"), fit="wrap")
+            events = (f"append {_planned(event)}" for event in action.appends or ())
+            for effect in (*action.effects, *events):
+                yield line((f"      {plain(effect)}", "dim"), fit="wrap")
         if others:
             yield line()
             yield line((f"also allowed: {', '.join(others)}", "dim"), fit="wrap")
@@ -352,9 +351,10 @@ def _planned(event: t.PlannedEventView) -> str:
 
 
 def _plan(view: t.PlanView, now: int) -> Iterator[Line]:  # noqa: ARG001
-    yield line((f"The command would take run {view.run} over and append these events:", "bold"), fit="wrap")
+    yield line((f"The command would append these events to run {view.run}:", "bold"), fit="wrap")
     for event in view.would_append:
         yield line(f"  {_planned(event)}", fit="wrap")
+    yield from (line(f"  {plain(effect)}", fit="wrap") for effect in view.effects)
     for event in view.would_append:
         for verb in ("cancelled", "detached") if event.type == "BranchOpened" else ():
             if children := event.fields[verb]:
@@ -413,6 +413,39 @@ def _backup(view: t.BackupView, now: int) -> Iterator[Line]:  # noqa: ARG001
     yield line(plain(f"{view.path}: {counted(view.runs, 'run')}, {size(view.bytes)}, and {blobs}"), fit="wrap")
 
 
+def _bulk_preview(view: t.BulkPreviewView, now: int, *, action: str = "") -> Iterator[Line]:  # noqa: ARG001
+    yield line((f"{counted(view.matched, 'run')} match", "bold"))
+    for name in (action,) if action else view.allowed:
+        yield line((name, "cyan"), f": {view.allowed[name]} allow it")
+        for why, runs in view.skipped[name].items():
+            yield line(f"  {counted(runs, 'run')} skipped: {plain(why)}")
+
+
+def _bulk(view: t.BulkView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    left = view.confirmed - view.done - view.skipped - view.failed
+    counts = f"{view.done} done, {view.skipped} skipped, {view.failed} failed" + (f", {left} left" if left else "")
+    yield line(
+        (f"{view.action} {counted(view.confirmed, 'run')}", "bold"),
+        (f": {counts}", "red" if view.failed else ""),
+    )
+    styles = {"done": "green", "failed": "red"}
+    yield from table(
+        [
+            [(plain(each.run), "cyan"), (each.result or "left", styles.get(each.result or "", "")), plain(each.reason)]
+            for each in view.outcomes
+        ]
+    )
+
+
+def _audit(view: t.AuditListView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    rows: list[list[Span | str]] = [_titles("time", "who", "from", "what", "about", "result")] if view.entries else []
+    for each in view.entries:
+        result: Span = (f"{each.status} {each.code}".strip(), "red" if each.status >= 400 else "green")
+        about = " ".join(filter(None, (plain(each.subject), plain(each.note))))
+        rows.append([_time(each.time), plain(each.by) or "unknown", plain(each.address), each.action, about, result])
+    yield from table(rows)
+
+
 def _settings(view: t.SettingsView, now: int) -> Iterator[Line]:  # noqa: ARG001
     rows: list[list[Span | str]] = [_titles("setting", "value", "from")]
     for name, setting in view.settings.items():
@@ -439,6 +472,9 @@ _FORMS: dict[type[t.View], Callable[..., Iterator[Line]]] = {
     t.VersionListView: _version_list,
     t.WorkerListView: _worker_list,
     t.SweepReportView: _sweep,
+    t.BulkPreviewView: _bulk_preview,
+    t.BulkView: _bulk,
+    t.AuditListView: _audit,
     t.StoreView: _store,
     t.BackupView: _backup,
     t.SettingsView: _settings,

@@ -71,7 +71,7 @@ class HolderView(View, frozen=True, kw_only=True):
 class RunView(View, frozen=True, kw_only=True):
     """A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
 
-    `progress` and `holder` are filled for runs that are at work."""
+    `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it."""
 
     run: str
     workflow: str
@@ -89,6 +89,7 @@ class RunView(View, frozen=True, kw_only=True):
     reason: str
     recoverable: bool
     held: bool
+    awaits_start: bool
     waiting: int
     waits: tuple[WaitView, ...]
     progress: tuple[ProgressView, ...]
@@ -181,18 +182,24 @@ class RepairView(View, frozen=True, kw_only=True):
 
 class ActionView(View, frozen=True, kw_only=True):
     """An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell
-    command, `why` its effect, `repair` the plan of a repair."""
+    command, `why` its effect. Of a useful action, `appends` are the events that it would append and `effects` what it would
+    do besides; of a repair, `code` is the finding. Null if that depends on a value that is not known yet."""
 
     action: str
     useful: bool
     command: str
     why: str
-    repair: RepairView | None
+    code: str | None
+    to: str | None
+    appends: tuple[PlannedEventView, ...] | None
+    effects: tuple[str, ...]
 
 
 class RunDetailView(RunView, frozen=True, kw_only=True):
-    """One run with its nodes, children, files, questions and actions."""
+    """One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of
+    its workflow."""
 
+    known_by: tuple[str, ...]
     entry: str
     root: str
     key: str | None
@@ -249,10 +256,11 @@ class EventView(PlannedEventView, frozen=True, kw_only=True):
 
 
 class PlanView(View, frozen=True, kw_only=True):
-    """The events that a command would append to a run."""
+    """The events that a command would append to a run, and its `effects` besides."""
 
     run: str
     would_append: tuple[PlannedEventView, ...]
+    effects: tuple[str, ...]
 
 
 class BranchView(View, frozen=True, kw_only=True):
@@ -420,7 +428,7 @@ class VersionListView(View, frozen=True, kw_only=True):
 
 
 class WorkerView(View, frozen=True, kw_only=True):
-    """A worker of a store. It can execute `workflows` and holds `runs`."""
+    """A worker of a store. It claims runs of `workflows` and holds `runs`."""
 
     worker: str
     live: bool
@@ -533,6 +541,64 @@ class SettingsView(View, frozen=True, kw_only=True):
 
 
 # --- tokens of a server
+
+
+class BulkPreviewView(View, frozen=True, kw_only=True):
+    """How many runs match, and for each action how many allow it and why the others are skipped."""
+
+    matched: int
+    allowed: dict[str, int]
+    skipped: dict[str, dict[str, int]]
+
+
+class BulkOutcomeView(View, frozen=True, kw_only=True):
+    """What became of one run of a bulk action. `reason` says why it is not done; `result` is null until it is reached."""
+
+    run: str
+    interaction: str
+    result: Literal["done", "skipped", "failed"] | None
+    reason: str
+
+
+class BulkView(View, frozen=True, kw_only=True):
+    """A bulk action, which is carried out by `run`. When that has completed, done + skipped + failed = confirmed. `next` is
+    the cursor of the next outcomes, null at the end."""
+
+    run: str
+    action: str
+    by: str
+    reason: str
+    status: RunStatus
+    created: Time
+    updated: Time
+    confirmed: int
+    done: int
+    skipped: int
+    failed: int
+    outcomes: tuple[BulkOutcomeView, ...]
+    next: str | None
+
+
+class AuditEntryView(View, frozen=True, kw_only=True):
+    """A request that changed something or was refused: who sent it from where, what it was about, and its result."""
+
+    id: str
+    time: Time
+    by: str
+    role: str
+    address: str
+    action: str
+    subject: str
+    note: str
+    status: int
+    code: str
+
+
+class AuditListView(View, frozen=True, kw_only=True):
+    """Audit entries, the newest first. `next` is the cursor of the next page, null at the end."""
+
+    entries: tuple[AuditEntryView, ...]
+    next: str | None
 
 
 class TokenView(View, frozen=True, kw_only=True):

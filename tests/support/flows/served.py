@@ -107,3 +107,24 @@ async def large(size: int) -> str:
 @ol.workflow
 async def served_large(size: int) -> str:
     return await large(size)
+
+
+@ol.node
+async def counted(number: int) -> int:
+    await asyncio.sleep(0.05)
+    return number
+
+
+@ol.workflow
+async def served_counts(nodes: int) -> int:
+    return sum([await counted(number) for number in range(nodes)])
+
+
+@ol.workflow
+async def served_repeats(times: int, size: int) -> int:
+    return sum([len(await large(size)) for _ in range(times)])
+
+
+@ol.workflow
+async def served_parent(value: int = 1) -> int:
+    return await served_double(value)

@@ -8,14 +8,13 @@ from typing import Any
 from msgspec import UNSET
 
 from outlast.client.handle import RunHandle
-from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
 from outlast.http.api.runs import given, run_of
 from outlast.http.operations import Call, operation
 from outlast.http.recovery import one_line
-from outlast.http.starting import NOT_STARTED, value_of
+from outlast.http.starting import value_of
 from outlast.lifecycle.diagnosis import HandOver
 from outlast.lifecycle.status import RunStatus
 
@@ -38,10 +37,7 @@ async def _view_of(call: Call, handle: RunHandle[Any]) -> s.ControlView:
 async def begin_run(call: Call) -> s.ControlView:
     """Begin a run that was created with `start: false`."""
     run = await run_of(call)
-    summary = await call.engine.get(run)
-    if summary.status is not RunStatus.PAUSED or summary.reason != NOT_STARTED:
-        raise NotAllowed(f"run {run} is {summary.status}: only a run that was created with start=false is started")
-    return await _view_of(call, await call.engine.resume(run, by=call.by))
+    return await _view_of(call, await call.engine.begin(run, by=call.by))
 
 
 @operation("POST", "/runs/{run}/pause", "runs:pause", body=r.ReasonBody, body_required=False, **_VERB)
@@ -114,6 +110,48 @@ async def retry_run(call: Call) -> s.ControlView:
 
 @operation(
     "POST",
+    "/runs/{run}/plan",
+    "runs:read",
+    body=r.PlanBody,
+    audited=False,
+    example={"action": "jump", "to": "fetch"},
+    **{**_VERB, "answers": s.PlanView},
+)
+async def plan_action(call: Call) -> s.PlanView:
+    """Show the events that an action would append to a run.
+
+    Nothing is changed, and what the action would refuse is refused.
+    """
+    body: r.PlanBody = call.body
+    return await s.planned(
+        call.engine,
+        await run_of(call),
+        body.action,
+        **_changed(body),
+        to=body.to,
+        node=body.node,
+        feedback=None if body.feedback is UNSET else value_of(body.feedback, "feedback"),
+        nodes=body.nodes,
+        branch=body.branch,
+        by=call.by,
+        reason=body.reason,
+        children=body.children,
+        force=body.force,
+    )
+
+
+def _changed(body: r.JumpBody) -> dict[str, Any]:
+    """The other inputs or output of a node."""
+    changed: dict[str, Any] = {}
+    if body.inputs is not UNSET:
+        changed["inputs"] = {name: value_of(raw, f"inputs.{name}") for name, raw in body.inputs.items()}
+    if body.output is not UNSET:
+        changed["output"] = value_of(body.output, "output")
+    return changed
+
+
+@operation(
+    "POST",
     "/runs/{run}/jump",
     "runs:jump",
     body=r.JumpBody,
@@ -123,13 +161,8 @@ async def retry_run(call: Call) -> s.ControlView:
 async def jump_run(call: Call) -> s.ControlView:
     """Go back to an event, a node or a question, and continue from there as a new branch."""
     body: r.JumpBody = call.body
-    changed: dict[str, Any] = {}
-    if body.inputs is not UNSET:
-        changed["inputs"] = {name: value_of(raw, f"inputs.{name}") for name, raw in body.inputs.items()}
-    if body.output is not UNSET:
-        changed["output"] = value_of(body.output, "output")
     handle = await call.engine.jump(
-        await run_of(call), body.to, by=call.by, reason=body.reason, children=body.children, **changed
+        await run_of(call), body.to, by=call.by, reason=body.reason, children=body.children, **_changed(body)
     )
     return await _view_of(call, handle)
 
@@ -191,4 +224,5 @@ async def examine_run(call: Call) -> s.ExaminationView:
 )
 async def repair_run(call: Call) -> s.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
+    call.note = "" if call.body.fix else "dry run"
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix, blobs=call.body.blobs)

@@ -11,10 +11,15 @@ from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
 from outlast.http.api.runs import run_of
+from outlast.http.audit import AuditFilter
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, operation
 from outlast.http.starting import value_of
+from outlast.lifecycle.summary import shortened
 
+DECIDED = AuditFilter(
+    actions=("answer_question", "approve_run", "reject_run", "approve_workflow", "reject_workflow"), is_refused=False
+)
 _ANSWER: dict[str, Any] = {"tag": "people", "answers": s.AnswerView, "refuses": (404, 409)}
 
 
@@ -25,6 +30,18 @@ async def list_questions(call: Call) -> s.InboxView:
     after = after_of("inbox", query.cursor)
     found, next = await call.state.store.waits(kind="interaction", after=after, limit=query.limit)
     return s.InboxView(questions=tuple(map(s.inbox_item, found)), next=cursor_of("inbox", next) or None)
+
+
+@operation("GET", "/inbox/decided", "runs:read", tag="people", query=r.Inbox, answers=s.DecisionListView)
+async def list_decisions(call: Call) -> s.DecisionListView:
+    """List the decisions that were made through the server, the newest first.
+
+    A page may have fewer than `limit` although `next` is set: the search of one request is bounded.
+    """
+    query: r.Inbox = call.query
+    after = after_of("decided", query.cursor)
+    found, next = await call.state.audit.find(DECIDED, after=after, limit=query.limit)
+    return s.DecisionListView(decisions=tuple(map(s.decision_view, found)), next=cursor_of("decided", next) or None)
 
 
 @operation(
@@ -66,4 +83,7 @@ async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -
         asking = await call.engine.answer(asking, value, interaction=wait.id, by=call.by)
     except UnicodeError as error:
         raise InvalidInput(f"value: {error}") from None
+    given = {True: "yes", False: "no"}.get(value, "") if isinstance(value, bool) else ""
+    call.decision = {"interaction": wait.id, "text": shortened(wait.text), "answer": given}
+    call.subject = asking
     return s.AnswerView(run=asking, interaction=wait.id, answer=raw)

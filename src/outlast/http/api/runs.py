@@ -19,7 +19,8 @@ from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, Reply, operation
 from outlast.http.problems import HttpError, status_of
 from outlast.http.starting import start, waited
-from outlast.store import BlobRef, RunFilter
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import BlobRef, Listed, RunFilter
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 
 MAX_KEY = 200
@@ -63,7 +64,8 @@ async def start_run(call: Call) -> Reply:
     """Start a run; it is durable when this answers.
 
     201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client
-    that leaves cancels nothing. With `start: false` the run is created and paused until `start`.
+    that leaves cancels nothing. With `start: false` the run is created, and neither a worker nor a restart begins it until
+    `start`.
     """
     body: r.StartBody = call.body
     key = call.request.headers.get("idempotency-key", "")
@@ -71,6 +73,7 @@ async def start_run(call: Call) -> Reply:
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
     view, is_new = await start(call.state, body, key=key, by=call.by)
+    call.subject, call.note = view.run, view.workflow
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
     return Reply(view, 201 if is_new else 200, {"Location": f"/api/v1/runs/{view.run}"})
@@ -102,6 +105,7 @@ async def start_batch(call: Call) -> s.BatchView:
         except OutlastError as error:
             made = s.BatchItemView(started=None, status=status_of(error), code=error.code, detail=str(error))
         items.append(made)
+    call.note = f"{sum(each.started is not None for each in items)} of {len(items)} accepted"
     return s.BatchView(items=tuple(items))
 
 
@@ -113,21 +117,56 @@ async def list_runs(call: Call) -> s.RunListView:
     """List runs, newest first.
 
     A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for
-    the filter it was made for.
+    the filter it was made for. With `held` or `asks` a page may have fewer runs than `limit` although `next` is set: the
+    search of one request is bounded.
     """
     query: r.ListRuns = call.query
-    wanted = RunFilter(
+    about = (filter_of(query), given(query.held), given(query.asks))
+    found, after = await _search(call, query, after_of(about, query.cursor), query.limit)
+    return s.RunListView(runs=await s.run_views(call.engine, found), next=cursor_of(about, after) or None)
+
+
+@operation("GET", "/count", "runs:read", tag="runs", query=r.CountRuns, answers=s.RunCountView)
+async def count_runs(call: Call) -> s.RunCountView:
+    """Count the runs that match a filter, up to 1,000."""
+    found, after = await _search(call, call.query, "", MAX_COUNT)
+    return s.RunCountView(count=len(found), more=bool(after))
+
+
+MAX_COUNT = 1000
+MAX_SEARCHED = 5000
+"""Runs that one request looks at."""
+
+
+def filter_of(query: r.CountRuns) -> RunFilter:
+    return RunFilter(
         statuses=query.status,
         workflow=query.workflow,
         tags=query.tag,
         parent=query.parent,
+        roots=not query.children,
         text=query.text,
         created_from=given(query.since),
         created_until=given(query.until),
     )
-    after = after_of(wanted, query.cursor)
-    page = await s.run_list(call.engine, msgspec.structs.replace(wanted, after=after, limit=query.limit))
-    return msgspec.structs.replace(page, next=cursor_of(wanted, page.next or "") or None)
+
+
+async def _search(call: Call, query: r.CountRuns, after: str, limit: int) -> tuple[list[Listed], str]:
+    """Up to `limit` runs that match, and where to continue. Whether a run is held or asks, only its summary knows."""
+    found: list[Listed] = []
+    wanted, searched = filter_of(query), 0
+    while True:
+        size = limit - len(found)
+        page = await call.engine.list_runs(msgspec.structs.replace(wanted, after=after, limit=size))
+        found += [each for each in page.items if matches(each.summary, query)]
+        after, searched = page.next, searched + size
+        if not after or len(found) == limit or searched >= MAX_SEARCHED:
+            return found, after
+
+
+def matches(summary: RunSummary, query: r.CountRuns) -> bool:
+    is_asking = summary.held or any(wait.kind == "interaction" for wait in summary.waits)
+    return query.held in (UNSET, summary.held) and query.asks in (UNSET, is_asking)
 
 
 @operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=s.RunDetailView, refuses=(404,))

@@ -7,7 +7,10 @@ from starlette.responses import Response
 
 from outlast.http import requests as r
 from outlast.http import shapes as s
-from outlast.http.auth import COOKIE, SESSION_S
+from outlast.http.api.runs import given
+from outlast.http.audit import AuditFilter
+from outlast.http.auth import COOKIE, SESSION_S, principal_of
+from outlast.http.cursors import after_of, cursor_of
 from outlast.http.openapi import document
 from outlast.http.operations import OPERATIONS, Call, Reply, must_be_same_origin, operation
 from outlast.http.permissions import GRANTED
@@ -32,8 +35,28 @@ async def list_workers(call: Call) -> s.WorkerListView:
 async def sweep(call: Call) -> s.SweepReportView:
     """Find runs that should continue and that nobody advances, and hand them to the next worker."""
     body: r.SweepBody = call.body
+    call.note = "dry run" if body.dry_run else ""
     report = await call.engine.sweep(dry_run=body.dry_run, stale_after=body.stale_after)
     return s.sweep_view(report, dry_run=body.dry_run)
+
+
+@operation("GET", "/audit", "audit:list", tag="service", query=r.ListAudit, answers=s.AuditListView)
+async def list_audit(call: Call) -> s.AuditListView:
+    """List who changed what, from where, with which result, the newest first.
+
+    A page may have fewer entries than `limit` although `next` is set: the search of one request is bounded.
+    """
+    query: r.ListAudit = call.query
+    wanted = AuditFilter(
+        by=query.by,
+        actions=query.action,
+        subject=query.subject,
+        address=query.address,
+        is_refused=given(query.refused),
+        **{name: at for name in ("since", "until") if (at := getattr(query, name)) is not UNSET},
+    )
+    found, next = await call.state.audit.find(wanted, after=after_of(wanted, query.cursor), limit=query.limit)
+    return s.AuditListView(entries=tuple(map(s.audit_view, found)), next=cursor_of(wanted, next) or None)
 
 
 # --- tokens
@@ -60,6 +83,7 @@ async def create_token(call: Call) -> s.NewTokenView:
     body: r.TokenBody = call.body
     expires = None if body.expires_in is UNSET else body.expires_in
     secret, made = await call.state.auth.create("token", body.name, body.role, expires_s=expires, by=call.by)
+    call.subject, call.note = made.id, f"{made.name}, {made.role}"
     return s.NewTokenView(token=s.token_view(made), secret=secret)
 
 
@@ -100,6 +124,7 @@ async def sign_in(call: Call) -> Reply:
     """Sign in with a one-time code: it is spent by this, and the answer sets the session cookie."""
     must_be_same_origin(call.request, is_required=False)
     text, made = await call.state.auth.sign_in(call.body.code)
+    call.principal = principal_of("session", made)
     secure = "; Secure" if call.request.url.scheme == "https" else ""
     path = call.request.scope.get("root_path") or "/"
     cookie = f"{COOKIE}={text}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={int(SESSION_S)}{secure}"

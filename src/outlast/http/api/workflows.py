@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import time
+
+from msgspec import UNSET
+
 from outlast.functions import registry
+from outlast.http import requests as r
 from outlast.http import shapes as s
+from outlast.http.api.runs import given
 from outlast.http.operations import Call, operation
 from outlast.http.starting import known_workflow
+from outlast.http.statistics import statistics_of
+
+WEEK = 7 * 86_400_000_000
+"""In microseconds."""
 
 
 @operation("GET", "/workflows", "workflows:read", tag="workflows", answers=s.WorkflowListView)
 async def list_workflows(_: Call) -> s.WorkflowListView:
     """List the workflows that this server can start, with their parameters."""
-    names = sorted(registry.names())
+    names = sorted(registry.user_names())
     return s.WorkflowListView(workflows=tuple(s.workflow_view(known_workflow(name)) for name in names))
 
 
@@ -19,6 +29,24 @@ async def list_workflows(_: Call) -> s.WorkflowListView:
 async def get_workflow(call: Call) -> s.WorkflowView:
     """Get one workflow that this server can start."""
     return s.workflow_view(known_workflow(call.path["workflow"]))
+
+
+@operation(
+    "GET",
+    "/workflows/{workflow}/statistics",
+    "workflows:read",
+    tag="workflows",
+    query=r.Statistics,
+    answers=s.StatisticsView,
+)
+async def get_statistics(call: Call) -> s.StatisticsView:
+    """Get how the runs of a workflow went over time: counts, and percentiles of their durations.
+
+    The newest 5,000 runs of the time are counted.
+    """
+    query: r.Statistics = call.query
+    since = time.time_ns() // 1000 - WEEK if query.since is UNSET else query.since
+    return await statistics_of(call.engine, call.path["workflow"], since, given(query.until), query.buckets)
 
 
 @operation(

@@ -16,12 +16,15 @@ from outlast.errors import NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.http.shapes import event_view
+from outlast.ledger.reading import read_events
 from outlast.lifecycle.status import RunStatus
 
 log = logging.getLogger("outlast.http")
 
-MAX_KEPT = 512
-"""Events of a run that are kept encoded for clients that are nearly up to date."""
+MAX_KEPT, MAX_KEPT_BYTES = 512, 262_144
+"""Events of a run that are kept encoded for clients that are nearly up to date, and their bytes."""
+READ_AT_ONCE = 8
+"""Records of a log that a client reads first: it holds them in memory while it does not read its connection."""
 POLL_S = 1.0
 """How often a run that has not ended is looked at, if no change is announced."""
 POLL_ENDED_S = 10.0
@@ -54,7 +57,8 @@ class Feed:
         self.progress = b""
         self.watchers: set[Callable[[RunId], None]] = set()
         self._engine = engine
-        self._kept: deque[tuple[int, bytes]] = deque(maxlen=MAX_KEPT)
+        self._kept: deque[tuple[int, bytes]] = deque()
+        self._kept_bytes = 0
         self._changed = asyncio.Event()
         self._is_closed = False
         self._task = asyncio.create_task(self._follow())
@@ -75,13 +79,24 @@ class Feed:
                     count += 1
                     yield number, data
             return
-        log_entries = cast("AsyncGenerator[Entry, None]", self._engine.events(self.run, everything=True, after=seq))
-        async with aclosing(log_entries) as entries:
+        async with aclosing(self._entries(seq, self.last)) as entries:
             async for entry in entries:
                 yield entry.seq, encoded(self.run, entry)
                 count += 1
                 if count >= limit:
                     return
+
+    def _entries(self, after: int, last: int) -> AsyncGenerator[Entry, None]:
+        """The events after one of them, up to another one, from the log."""
+        entries = read_events(self._engine._store, self.run, [(after + 1, last)], size=READ_AT_ONCE)
+        return cast("AsyncGenerator[Entry, None]", entries)
+
+    def _keep(self, entry: Entry) -> None:
+        data = encoded(self.run, entry)
+        self._kept.append((entry.seq, data))
+        self._kept_bytes += len(data)
+        while len(self._kept) > MAX_KEPT or self._kept_bytes > MAX_KEPT_BYTES:
+            self._kept_bytes -= len(self._kept.popleft()[1])
 
     async def _follow(self) -> None:
         while True:
@@ -114,8 +129,8 @@ class Feed:
         if is_first:
             self.last = head.version
         elif head.version > self.last:
-            async for entry in engine.events(self.run, everything=True, after=self.last):
-                self._kept.append((entry.seq, encoded(self.run, entry)))
+            async for entry in self._entries(self.last, head.version):
+                self._keep(entry)
                 self.last = entry.seq
         await self._look_beside(is_over=head.closed)
         self.is_known.set()
@@ -128,7 +143,8 @@ class Feed:
             return
         summary = await self._engine.get(self.run)
         holding = await self._engine._store.holding(self.run)
-        self.is_stalled = summary.status in GOING and (holding is None or not holding.is_live)
+        is_going = summary.status in GOING and not summary.awaits_start
+        self.is_stalled = is_going and (holding is None or not holding.is_live)
         self.progress = await self._engine.diagnostics.scratch(self.run, summary.created)
 
 

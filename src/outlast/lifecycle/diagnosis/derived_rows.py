@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from outlast.history import events as e
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Remedy, Rewrite, Settle, and_more
 from outlast.lifecycle.state import State, Wait
@@ -37,12 +39,16 @@ def rewrite(evidence: Evidence) -> Rewrite:
         changes = [f"write the summary as of event {true.at}"]
     else:
         changes = [
-            f"write summary.{name}: {getattr(stored, name)!r} becomes {getattr(true, name)!r}"
+            f"write summary.{name}: {_json(getattr(stored, name))} becomes {_json(getattr(true, name))}"
             for name in true.__struct_fields__
             if name != "waits" and getattr(stored, name) != getattr(true, name)
         ]
         changes += ["write summary.waits"] if stored.waits != true.waits else []
     return Rewrite((*changes, *(f"correct: {difference}" for difference in _beside(evidence))))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _beside(evidence: Evidence) -> list[str]:

@@ -54,6 +54,8 @@ class Evidence(Struct, kw_only=True):
     related_runs: Sequence[RelatedRun] = ()
     holder: Holder | None = None
     is_ready: bool = False
+    knowing: Sequence[str] = ()
+    """The live workers that claim runs of this workflow."""
     today: str = ""
     initial: str = ""
     known_versions: frozenset[str] | None = None

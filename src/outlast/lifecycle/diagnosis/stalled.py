@@ -18,7 +18,6 @@ from outlast.lifecycle.status import RunStatus
 
 LATE_US = 60 * 1_000_000
 """Microseconds after which a ready run without a claim counts as one that no live worker can start."""
-NO_WORKER = "no live worker can start the run: no worker is running, or none has its workflow"
 
 
 def unmet_jump(evidence: Evidence) -> Iterator[Finding]:
@@ -100,16 +99,15 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
         yield from _overdue(evidence)
     if state.status not in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPENSATING) or evidence.is_held:
         return
+    if state.outline.awaits_start:
+        return
     if evidence.is_ready and evidence.holder is None:
         is_late = evidence.now - state.outline.time > LATE_US
         yield Finding(
             code="G1",
             standing="reported" if is_late else "consistent",
-            cause=NO_WORKER if is_late else "",
-            sentence="no worker advances the run; it is ready for the next worker that has its workflow",
-            actions=(
-                f"outlast resume {evidence.run} continues it in this terminal; any open engine also continues it",
-            ),
+            sentence=f"the run is ready and no worker advances it; {_knowing(evidence)}",
+            actions=(*_start_a_worker(evidence), f"outlast resume {evidence.run} continues it in this terminal"),
         )
         return
     code, sentence, events = _what_is_left(evidence)
@@ -146,11 +144,23 @@ def _overdue(evidence: Evidence) -> Iterator[Finding]:
     yield Finding(
         code="G1",
         standing="reported",
-        sentence=f"the run waits and {due}, but no worker advances it",
+        sentence=f"the run waits and {due}, but no worker advances it; {_knowing(evidence)}",
         events=(evidence.log[-1].seq,),
-        cause=NO_WORKER,
-        actions=(f"start a worker that has workflow {evidence.state.outline.workflow} (outlast worker --app …)",),
+        actions=_start_a_worker(evidence),
     )
+
+
+def _knowing(evidence: Evidence) -> str:
+    workflow, workers = evidence.state.outline.workflow, evidence.knowing
+    if not workers:
+        return f"no live worker knows workflow {workflow}"
+    return f"live workers that know workflow {workflow}: {', '.join(workers[:3])}{and_more(len(workers) - 3)}"
+
+
+def _start_a_worker(evidence: Evidence) -> tuple[str, ...]:
+    if evidence.knowing:
+        return ()
+    return (f"outlast worker --app MODULE starts a worker, if MODULE has workflow {evidence.state.outline.workflow}",)
 
 
 def _actions(evidence: Evidence) -> tuple[str, ...]:

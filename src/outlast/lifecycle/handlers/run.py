@@ -27,7 +27,7 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
     outline.base = RunStatus.CREATED
     outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
     outline.parent, outline.title, outline.tags = event.parent, event.title, event.tags
-    outline.exclusive, outline.on_restart = event.exclusive, event.on_restart
+    outline.exclusive, outline.on_restart, outline.deferred = event.exclusive, event.on_restart, event.deferred
 
 
 @on(e.RunStarted)
@@ -38,7 +38,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
     if outline.base is not RunStatus.CREATED and not event.resumed:
         raise Illegal("V5", f"a run that is {outline.base} can only start with resumed=True", seq=seq)
     outline.base = RunStatus.COMPENSATING if outline.undoing else RunStatus.RUNNING
-    outline.recoverable = outline.held = False
+    outline.recoverable = outline.held = outline.deferred = False
     outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
     outline.extends_cleanup = outline.cleanup is not None
     for wait in [wait for wait in state.loose.values() if wait.kind == "child"] if event.resumed else ():
@@ -156,7 +156,7 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
     if max(event.cutoff, 1) != outline.seq:
         place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
         raise Illegal("V8", f"branch {event.branch} is cut {place}, but its lineage ends at {outline.seq}", seq=seq)
-    outline.branch, outline.branch_first = event.branch, seq
+    outline.branch, outline.branch_first, outline.deferred = event.branch, seq, False
     outline.requests = ()  # the append obeys or refuses all open requests, also those of the branch that is left (V12)
     if event.cause != "recovery":
         outline.generation = event.branch

@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from outlast.errors import CODES
 from outlast.history.events import Failure, Value
+from outlast.history.ids import question_of
 from outlast.lifecycle.state import Wait
 
 SECOND = 1_000_000
@@ -65,9 +66,14 @@ def cropped(text: str, length: int = MAX_VALUE) -> str:
     return words if len(words) <= length and len(text) <= 4 * length else words[: length - 1] + "…"
 
 
+def name(node: str, length: int = MAX_VALUE) -> str:
+    """The name of a node or a question for a person: without the mark of its branch, `ask` for `ask~b3`."""
+    return cropped(question_of(node), length)
+
+
 def listed(names: Sequence[object]) -> str:
     """`a`, `a and b`, `a, b, c and 12 more`."""
-    shown = [cropped(str(name), 60) for name in names[:MAX_NAMES]]
+    shown = [name(str(each), 60) for each in names[:MAX_NAMES]]
     if len(names) > MAX_NAMES:
         shown.append(f"{len(names) - MAX_NAMES:,} more")
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
@@ -127,15 +133,15 @@ def wait_text(wait: Wait, now: int, length: int = 80) -> str:
     when = ""
     if wait.due is not None:
         when = f" in {duration(wait.due - now)}" if wait.due > now else f" due {duration(now - wait.due)} ago"
-    text, name = cropped(wait.text, length), cropped(wait.id, 60)
+    text, id = cropped(wait.text, length), name(wait.id, 60)
     match wait.kind:
         case "interaction":
-            return f"answer to “{text or name}”" + (f" (expires{when})" if when else "")
+            return f"answer to “{text or id}”" + (f" (expires{when})" if when else "")
         case "timer" if wait.id == f"retry:{wait.node}":
             return f"retry of {cropped(wait.node, 60)}{when}" + (f" after “{text}”" if text else "")
         case "timer":
-            return f"timer {name}{when}"
+            return f"timer {id}{when}"
         case "child":
-            return " ".join(filter(None, ("child", text, name)))
+            return " ".join(filter(None, ("child", text, id)))
         case "signal" | "outbox" | "trigger":
-            return f"{wait.kind} {text or name}"
+            return f"{wait.kind} {text or id}"

@@ -28,12 +28,16 @@ _LEFT = (
 
 TEXTS: dict[str, tuple[Level, str]] = {
     "RunCreated": (NOTICE, "Run of {workflow} created{by: by %}{title:, titled “%”}{tags:, tags %}{params:: %}"),
+    "RunCreated.deferred": (
+        NOTICE,
+        "Run of {workflow} created, not started{by: by %}{title:, titled “%”}{tags:, tags %}{params:: %}",
+    ),
     "RunCreated.child": (NOTICE, "Run of {workflow} created by its parent run {parent}{params:: %}"),
     "RunCreated.fork": (
         NOTICE,
         "Run of {workflow} forked from event {forked_at} of run {forked_from}{by: by %}{params:: %}",
     ),
-    "RunStarted": (INFO, "Run started"),
+    "RunStarted": (INFO, "Run started{by: by %}"),
     "RunStarted.resumed": (NOTICE, "Run resumed{by: by %}"),
     "RunTakenOver": (INFO, "Run claimed{worker: by %} (epoch {epoch})"),
     "RunTakenOver.dead": (WARNING, "Worker{previous: %} died; run taken over{worker: by %} (epoch {epoch})"),
@@ -116,7 +120,7 @@ GROUPS: dict[str, str] = {
 """The texts of several entries of one kind; others give the last entry and the number."""
 
 _VARIANTS: dict[type[e.Event], Callable[[Any], str]] = {
-    e.RunCreated: lambda x: "child" if x.parent else "fork" if x.forked_from else "",
+    e.RunCreated: lambda x: "child" if x.parent else "fork" if x.forked_from else "deferred" if x.deferred else "",
     e.RunStarted: lambda x: "resumed" if x.resumed else "",
     e.RunTakenOver: lambda x: x.cause,
     e.CancelRequested: lambda x: "forced" if x.force else "",
@@ -179,6 +183,8 @@ class _Fields(dict[str, "_Part"]):
             return say.plain(field)[:8]
         if name == "cleanup" and field == "none":
             return ""
+        if name in ("interaction", "node"):
+            return say.name(field)
         return say.cropped(field or "", 140 if name == "reason" else say.MAX_VALUE)
 
 

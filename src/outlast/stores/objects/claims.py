@@ -189,7 +189,11 @@ class ClaimObjects(ObjectStoreBase):
                     return None
                 new = _granted(run_index, worker)
                 if await self._change(run, known, partial(_replacement, run_index, new)):
-                    return Claim(run, worker, new.granted, new.interrupted, "expired" if new.interrupted else "claimed")
+                    if not new.interrupted:
+                        return Claim(run, worker, new.granted)
+                    lease = await self._lease_of(keys.plain(WorkerId(new.interrupted)))
+                    seen = 0 if lease is None else lease.seen
+                    return Claim(run, worker, new.granted, new.interrupted, "expired", seen)
         return None
 
     # --- releasing

@@ -153,6 +153,8 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
         term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", escape(query.workflow))
     if query.parent:
         term("c.parent = {0} and c.parent != ''", escape(query.parent))
+    if query.roots:
+        term("c.parent = ''")
     if query.exclusive:
         term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", escape(query.exclusive))
     for tag in query.tags:

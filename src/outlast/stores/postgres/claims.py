@@ -27,7 +27,9 @@ on conflict (id) do update set expires = excluded.expires, seen = excluded.seen,
 _RENEW = "update {s}.worker set expires = {s}.clock($2) + $3, seen = {s}.clock($2) where id = $1 returning 1"
 _ENROLLED = "select w.id, w.expires > {s}.clock($1), w.expires, w.seen, w.workflows from {s}.worker w order by w.id"
 _RETIRE = "select {s}.retire($1)"
-_CLAIM = "select run, epoch, previous from {s}.claim_runs($1, $2, $3, $4, $5)"
+_CLAIM = """
+select c.run, c.epoch, c.previous, coalesce((select w.seen from {s}.worker w where w.id = c.previous), 0)
+from {s}.claim_runs($1, $2, $3, $4, $5) c"""
 _RELEASE = "select {s}.release($1, $2, $3, $4)"
 _HOLDING = """
 select c.worker, coalesce(w.expires, 0), coalesce(w.expires, 0) > {s}.clock($2), coalesce(w.seen, 0)
@@ -71,8 +73,8 @@ class ClaimRows(Rows):
         names = None if workflows is None or runs is not None else [escape(name) for name in workflows]
         rows = await self._db.write(_CLAIM, escape(worker), self.skew, named, names, bounded(limit))
         return [
-            Claim(RunId(run), worker, epoch, unescape(previous), "expired" if previous else "claimed")
-            for run, epoch, previous in rows
+            Claim(RunId(run), worker, epoch, unescape(previous), "expired" if previous else "claimed", seen)
+            for run, epoch, previous, seen in rows
         ]
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:

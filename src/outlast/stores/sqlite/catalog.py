@@ -191,6 +191,8 @@ def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
         term("c.workflow = ?", query.workflow)
     if query.parent:
         term("c.parent = ? and c.parent != ''", query.parent)
+    if query.roots:
+        term("c.parent = ''")
     if query.exclusive:
         term("c.exclusive = ? and c.exclusive != ''", query.exclusive)
     for tag in query.tags:

@@ -39,6 +39,7 @@ _RENEW = "update worker set expires = ?, seen = ? where id = ?"
 _ENROLLED = f"select cast(id as text), {_EXPIRES}, {_SEEN}, cast(workflows as text) from worker order by id"
 _DELETE_OLD = """
 delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
+_LAST_SEEN = f"select {_SEEN} from worker where id = ?"
 _RELEASED = "interrupted = iif(interrupted = 'expired:' || ?, '', interrupted)"
 _RETIRE = f"update head set ready = 1, {_RELEASED} where id in (select run from claim where worker = ?)"
 _HOLDER = f"""
@@ -306,4 +307,6 @@ def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim
     known, _, previous = interrupted.partition(":")
     if previous == worker:
         known = previous = ""
-    return Claim(run, worker, granted + 1, previous, "dead" if known == "dead" else "expired" if known else "claimed")
+    seen = (previous and db.execute(_LAST_SEEN, (previous,)).get) or 0
+    why: Cause = "dead" if known == "dead" else "expired" if known else "claimed"
+    return Claim(run, worker, granted + 1, previous, why, seen)

@@ -27,6 +27,19 @@ class ClaimsContract(LeaseContract):
         assert await other.claim(BEN) == []
         assert await holder(other) == ANN
 
+    async def test_a_run_that_is_created_and_released_in_one_append_is_nobodys_and_not_ready(
+        self, doors: Doors
+    ) -> None:
+        """S6"""
+        store, other = await workers(doors)
+        head = await land(store, begin(A, release=True))
+        assert not head.ready
+        assert await store.head(A) == head
+        assert await other.holding(A) is None
+        assert await other.claim(BEN) == []
+        (claim,) = await other.claim(BEN, runs=[A])
+        assert (claim.run, claim.epoch, claim.previous, claim.cause) == (A, 2, "", "claimed")
+
     async def test_a_claimed_run_cannot_be_claimed_in_another_way(self, doors: Doors) -> None:
         """S6"""
         store, other = await workers(doors)
@@ -80,6 +93,7 @@ class ClaimsContract(LeaseContract):
         await other.enrol(CAT, 30)
         (claim,) = await other.claim(CAT, limit=9)
         assert (claim.run, claim.worker, claim.previous, claim.cause) == (A, CAT, ANN, "expired")
+        assert claim.seen == {each.worker: each.seen for each in await other.workers()}[ANN] > 0
 
     async def test_a_worker_claims_only_the_workflows_it_names(self, doors: Doors) -> None:
         """S6"""

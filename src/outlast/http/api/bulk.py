@@ -1,0 +1,117 @@
+"""Bulk actions: preview, confirm, follow, and try failures again."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import msgspec
+from msgspec import UNSET
+
+from outlast.client.bulk import Action, Target
+from outlast.history.ids import RunId
+from outlast.http import requests as r
+from outlast.http import shapes as s
+from outlast.http.api.runs import MAX_KEY, filter_of, given, matches, run_of
+from outlast.http.cursors import after_of, cursor_of
+from outlast.http.operations import Call, Reply, operation
+from outlast.http.permissions import Permission
+from outlast.http.problems import HttpError
+from outlast.http.starting import value_of
+
+PERMISSION: dict[Action, Permission] = {
+    "cancel": "runs:cancel",
+    "pause": "runs:pause",
+    "resume": "runs:resume",
+    "retry": "runs:retry",
+    "approve": "runs:answer",
+    "reject": "runs:answer",
+    "answer": "runs:answer",
+}
+"""What each action needs besides `runs:bulk`."""
+
+
+@operation(
+    "POST",
+    "/bulk/preview",
+    "runs:bulk",
+    tag="bulk",
+    body=r.PreviewBody,
+    answers=s.BulkPreviewView,
+    audited=False,
+    example={"filter": {"status": ["waiting"], "workflow": "refund"}},
+)
+async def preview_bulk(call: Call) -> s.BulkPreviewView:
+    """Count the runs that match a filter, and for each action those that allow it. Nothing is changed."""
+    wanted: r.CountRuns = call.body.filter
+    found = await call.engine.bulk.preview(filter_of(wanted), partial(matches, query=wanted))
+    return s.BulkPreviewView(matched=found.matched, allowed=found.allowed, skipped=found.skipped)
+
+
+@operation(
+    "POST",
+    "/bulk",
+    "runs:bulk",
+    tag="bulk",
+    body=r.BulkBody,
+    answers=s.BulkView,
+    statuses=(201,),
+    refuses=(409,),
+    headers={"Idempotency-Key": "The same key is the same bulk action: the one that exists is answered."},
+    example={"action": "cancel", "filter": {"status": ["waiting"], "workflow": "refund"}, "reason": "recalled"},
+)
+async def start_bulk(call: Call) -> Reply:
+    """Confirm a bulk action on the runs that match a filter now, or on the runs that are named.
+
+    The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The
+    permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume` or `runs:retry`, and `runs:answer`
+    for the others.
+    """
+    body: r.BulkBody = call.body
+    call.must_be_allowed(PERMISSION[body.action])
+    if (body.filter is UNSET) is not bool(body.runs):
+        raise HttpError("http.invalid", "give a filter or runs", field="body.filter")
+    if (body.value is UNSET) is (body.action == "answer"):
+        raise HttpError("http.invalid", "a value belongs to the action answer, and to no other", field="body.value")
+    key = call.request.headers.get("idempotency-key", "")
+    if len(key) > MAX_KEY or not key.isprintable():
+        detail = f"use up to {MAX_KEY} printable characters"
+        raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
+    run = await call.engine.bulk.start(
+        body.action,
+        None if body.filter is UNSET else filter_of(body.filter),
+        None if body.filter is UNSET else partial(matches, query=body.filter),
+        targets=[Target(each.run, each.interaction) for each in body.runs],
+        by=call.by,
+        reason=body.reason,
+        value=None if body.value is UNSET else value_of(body.value, "value"),
+        key=key,
+    )
+    return await _started(call, run)
+
+
+@operation("GET", "/bulk/{run}", "runs:read", tag="bulk", query=r.BulkResults, answers=s.BulkView, refuses=(404,))
+async def get_bulk(call: Call) -> s.BulkView:
+    """Get a bulk action with its progress and a result for each run."""
+    query: r.BulkResults = call.query
+    run, result = await run_of(call), given(query.result)
+    about = [run, result]
+    first = int(after_of(about, query.cursor) or 0)
+    found, next = s.bulk_view(await call.engine.bulk.progress(run), result=result, first=first, limit=query.limit)
+    return msgspec.structs.replace(found, next=cursor_of(about, str(next)) if next is not None else None)
+
+
+@operation(
+    "POST", "/bulk/{run}/retry", "runs:bulk", tag="bulk", answers=s.BulkView, statuses=(201,), refuses=(404, 409)
+)
+async def retry_bulk(call: Call) -> Reply:
+    """Try the runs of a bulk action again that failed or were not reached, as a new bulk action."""
+    run = await run_of(call)
+    found = await call.engine.bulk.progress(run)
+    call.must_be_allowed(PERMISSION[found.order.action])
+    return await _started(call, await call.engine.bulk.retry(run, by=call.by))
+
+
+async def _started(call: Call, run: RunId) -> Reply:
+    found, _ = s.bulk_view(await call.engine.bulk.progress(run))
+    call.subject, call.note = run, f"{found.action} {found.confirmed} runs"
+    return Reply(found, 201, {"Location": f"/api/v1/bulk/{run}"})

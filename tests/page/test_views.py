@@ -1,0 +1,81 @@
+"""Every view, in both themes and at both widths: readable, within its boxes, with names for all that can be pressed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+from playwright.async_api import Page
+
+from support.browser import NARROW, WIDE, Theme, is_loaded
+from support.filled_shop import RUN, fill
+
+Site = Any
+LIGHT: Theme = "light"
+DARK: Theme = "dark"
+COVERED = (LIGHT, NARROW)
+"""Its colours are those of the wide one, its layout that of the dark one."""
+VIEWS = (
+    "/",
+    f"/runs/{RUN}",
+    f"/runs/{RUN}/timeline",
+    f"/runs/{RUN}/graph",
+    f"/runs/{RUN}/events",
+    f"/runs/{RUN}/logs",
+    f"/runs/{RUN}/values",
+    "/runs/quotation-7/branches",
+    "/runs/quotation-7/compare",
+    "/runs/payout-2026-w46",
+    "/runs/echo-1",
+    "/runs/close-2026-q3",
+    "/runs/reindex-8",
+    "/start",
+    "/start/quotation",
+    "/inbox",
+    "/workflows",
+    "/workflows/invoice",
+    "/workers",
+    "/sweeper",
+    "/audit",
+    "/tokens",
+    "/settings",
+    "/sign-in",
+    "/runs/there-is-none",
+    "/inbox/there-is-none",
+)
+CHECKS = Path(__file__).with_name("checks.js").read_text()
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe finds."""
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(f"() => {{ {AXE} }}")
+    found = await page.evaluate("async () => (await axe.run({ resultTypes: ['violations'] })).violations")
+    return [
+        f"{each['id']}: {each['help']}: {node['html'][:200]} {node.get('failureSummary', '')[:300]}"
+        for each in found
+        for node in each["nodes"]
+    ]
+
+
+async def test_each_view_is_readable_at_both_widths_and_in_both_themes(site: Site) -> None:
+    await fill(site)
+    found: list[str] = []
+    page = await site.open("/")
+    for path in VIEWS:
+        await page.goto(path)
+        await is_loaded(page)
+        for theme, width in ((LIGHT, WIDE), (DARK, WIDE), (DARK, NARROW), (LIGHT, NARROW)):
+            await page.emulate_media(color_scheme=theme)
+            await page.set_viewport_size({"width": width, "height": 860})
+            where = f"{path}, {theme}, {width} px: "
+            seen = await page.evaluate(CHECKS)
+            if (theme, width) != (
+                LIGHT,
+                NARROW,
+            ):  # its colours are those of the wide one, its layout that of the dark one
+                seen += await violations(page)
+            found += [where + each for each in seen]
+    assert not found, "\n".join(found)

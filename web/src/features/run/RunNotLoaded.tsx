@@ -1,0 +1,27 @@
+import { FileQuestionMark } from "lucide-react";
+import { Link } from "react-router";
+import { Problem } from "@/api/client";
+import { Button } from "@/ui/Button";
+import { EmptyState } from "@/ui/EmptyState";
+import { LoadError } from "@/ui/LoadError";
+import { Skeleton } from "@/ui/Skeleton";
+
+/** In place of a run that is not there, or not yet. */
+export function RunNotLoaded({ run, error, retry }: { run: string; error: Error | null; retry: () => void }) {
+  if (error instanceof Problem && error.status === 404)
+    return (
+      <EmptyState
+        icon={FileQuestionMark}
+        title={`There is no run ${run} here.`}
+        action={
+          <Button asChild>
+            <Link to="/">Show the runs</Link>
+          </Button>
+        }
+      >
+        It may have been deleted, or be in another store.
+      </EmptyState>
+    );
+  if (error) return <LoadError what={`The run ${run}`} error={error} retry={retry} />;
+  return <Skeleton lines={10} label="Loading the run" />;
+}

@@ -1,0 +1,109 @@
+import { useQuery } from "@tanstack/react-query";
+import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react";
+import { useNavigate, useSearchParams } from "react-router";
+import { answer, api, type View } from "@/api/client";
+import { keys } from "@/api/queries";
+import type { LogEvent } from "@/model/events";
+import type { State } from "@/model/fold";
+import type { RunLog } from "@/model/run-log";
+import { useRunLog } from "./run-log";
+
+export type RunDetail = View<"RunDetailView">;
+export const TABS = ["story", "timeline", "graph", "events", "logs", "values", "branches"] as const;
+export type Tab = (typeof TABS)[number];
+
+/** Where one is in a run: all of it is in the address. */
+export interface Place {
+  tab: Tab;
+  /** The branch that is shown; null is the current one. */
+  branch: number | null;
+  /** The event that was the newest at the instant that is shown; null is now. */
+  at: number | null;
+  node: string | null;
+  attempt: number | null;
+  /** An event that is pointed at. */
+  event: number | null;
+  /** The window of time that is shown, in milliseconds since 1970. */
+  from: number | null;
+  to: number | null;
+}
+
+export interface RunContext {
+  run: string;
+  detail: RunDetail;
+  /** All events that were loaded, of all branches. It changes in place: `version` tells when. */
+  log: RunLog;
+  version: number;
+  /** All events are loaded. Until then, `events` and `state` are those of a beginning of the log. */
+  isComplete: boolean;
+  place: Place;
+  /** The branch that is shown. */
+  branch: number;
+  /** The events that the branch sees, up to the instant that is shown. */
+  events: LogEvent[];
+  /** The state that follows from `events`. The newest one changes in place, like the log. */
+  state: State;
+  /** The address of another place in this run. What is not named stays, except the tab's own selection. */
+  to: (place: Partial<Place>) => string;
+  /** Go there; `replace` leaves no step in the history of the browser. */
+  go: (place: Partial<Place>, options?: { replace?: boolean }) => void;
+}
+
+const Context = createContext<RunContext | null>(null);
+
+export function useRun(): RunContext {
+  const found = useContext(Context);
+  if (!found) throw new Error("useRun needs a RunProvider");
+  return found;
+}
+
+export function useRunDetail(run: string) {
+  return useQuery({
+    queryKey: keys.run(run),
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}", { params: { path: { run } }, signal })),
+  });
+}
+
+const numberOf = (text: string | null): number | null => (text && Number.isFinite(Number(text)) ? Number(text) : null);
+
+function placeOf(tab: Tab, search: URLSearchParams): Place {
+  return {
+    tab,
+    branch: numberOf(search.get("branch")),
+    at: numberOf(search.get("at")),
+    node: search.get("node"),
+    attempt: numberOf(search.get("attempt")),
+    event: numberOf(search.get("event")),
+    from: numberOf(search.get("from")),
+    to: numberOf(search.get("to")),
+  };
+}
+
+/** The address of a place in a run. */
+export function addressOf(run: string, { tab, ...place }: Partial<Place>): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(place))
+    if (value !== null && value !== undefined) search.set(name, String(value));
+  const query = search.size ? `?${search}` : "";
+  return `/runs/${encodeURIComponent(run)}${tab && tab !== "story" ? `/${tab}` : ""}${query}`;
+}
+
+export function RunProvider({ detail, tab, children }: { detail: RunDetail; tab: Tab; children: ReactNode }) {
+  const { run } = detail;
+  const [search] = useSearchParams();
+  const navigate = useNavigate();
+  const place = useMemo(() => placeOf(tab, search), [tab, search]);
+  const { log, version, isComplete } = useRunLog(run, detail.at);
+  const branch = place.branch ?? (place.at === null ? detail.branch : log.branchAt(place.at));
+  const to = useCallback((next: Partial<Place>) => addressOf(run, { ...place, ...next }), [run, place]);
+  const go = useCallback<RunContext["go"]>((next, options) => void navigate(to(next), options), [navigate, to]);
+  const value = useMemo<RunContext>(
+    () => ({
+      ...{ run, detail, log, version, isComplete, place, branch, to, go },
+      events: log.eventsOf(branch, place.at),
+      state: log.stateOf(branch, place.at),
+    }),
+    [run, detail, log, version, isComplete, place, branch, to, go],
+  );
+  return <Context value={value}>{children}</Context>;
+}

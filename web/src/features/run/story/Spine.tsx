@@ -1,0 +1,248 @@
+import { useQuery } from "@tanstack/react-query";
+import {
+  ArrowRightLeft,
+  Ban,
+  CircleCheck,
+  CirclePause,
+  CircleX,
+  GitBranch,
+  Hand,
+  type LucideIcon,
+  RotateCw,
+} from "lucide-react";
+import { useMemo, useState } from "react";
+import { Link } from "react-router";
+import { answer, api } from "@/api/client";
+import { keys } from "@/api/queries";
+import { idleGaps } from "@/model/axis";
+import { count, duration, preciseClock } from "@/model/durations";
+import { shortId } from "@/model/names";
+import { type Line, linesOf, type Sentence, sentencesOf } from "@/model/story";
+import type { Span } from "@/model/timeline";
+import { Button } from "@/ui/Button";
+import { EmptyState } from "@/ui/EmptyState";
+import { LoadError } from "@/ui/LoadError";
+import { Panel } from "@/ui/Panel";
+import { Skeleton } from "@/ui/Skeleton";
+import { useSettings } from "@/ui/settings";
+import { Segments } from "@/ui/Tabs";
+import { useRun } from "../context";
+import { EventLink } from "./FirstError";
+
+const SHOWN = 300;
+
+/** What happened, in sentences: each with its time since the start and the number of its event. */
+export function Spine() {
+  const { run, detail, place, log, version } = useRun();
+  const [isFull, setFull] = useState(false);
+  const [limit, setLimit] = useState(SHOWN);
+  const branch = place.branch ?? undefined;
+  const { data, error, refetch } = useQuery({
+    queryKey: [...keys.run(run), "explain", isFull, branch],
+    queryFn: ({ signal }) => {
+      const query = { full: isFull, ...(branch === undefined ? {} : { branch }) };
+      return answer(api.GET("/api/v1/runs/{run}/explain", { params: { path: { run }, query }, signal }));
+    },
+    placeholderData: (before) => before,
+  });
+  const sentences = useMemo(() => {
+    const all = sentencesOf(data?.timeline.entries ?? []);
+    return place.at === null ? all : all.filter((each) => each.seq <= (place.at ?? 0));
+  }, [data, place.at]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the log changes in place, with its version
+  const lines = useMemo(() => {
+    const { spans, created, last } = log.timeline;
+    const end = place.at === null ? last : (log.event(place.at)?.time ?? 0) / 1000;
+    const gaps = idleGaps(spans, created, end).filter((gap) => gap.kind !== "retry");
+    const gap = data?.timeline.omitted ? data.timeline.gap : 0;
+    return linesOf(sentences, gaps, place.at === null ? data?.timeline.omitted : 0, gap);
+  }, [sentences, data, log, version, place.at]);
+  const shown = lines.slice(0, limit);
+  return (
+    <Panel
+      title="Story"
+      note={data ? `${count(place.at ?? detail.at)} events in ${count(sentences.length)} sentences` : undefined}
+      end={
+        <Segments
+          label="How much is told"
+          value={isFull ? "full" : "short"}
+          onChange={(value) => setFull(value === "full")}
+          choices={[
+            { value: "short", text: "Short" },
+            { value: "full", text: "Every step" },
+          ]}
+        />
+      }
+    >
+      {!data && error ? <LoadError what="The story" error={error} retry={() => void refetch()} /> : null}
+      {!data && !error ? <Skeleton lines={8} label="Loading the story" /> : null}
+      {data && !lines.length ? <EmptyState icon={CircleCheck} title="Nothing has happened yet." /> : null}
+      {lines.length ? (
+        <ol className="py-3">
+          {shown.map((line, at) => (
+            <SpineLine
+              key={line.is === "sentence" ? line.sentence.seq : `${line.is} ${at}`}
+              line={line}
+              isLast={at === shown.length - 1}
+            />
+          ))}
+        </ol>
+      ) : null}
+      {lines.length > limit ? (
+        <p className="flex items-center gap-3 border-t border-line px-4 py-2 text-text-2">
+          {count(limit)} of {count(lines.length)} lines are shown.
+          <Button small onClick={() => setLimit(limit + 1000)}>
+            Show {count(Math.min(1000, lines.length - limit))} more
+          </Button>
+        </p>
+      ) : null}
+    </Panel>
+  );
+}
+
+const GRID = "grid grid-cols-[76px_16px_minmax(0,1fr)_auto] gap-x-3 px-4 max-md:grid-cols-[16px_minmax(0,1fr)_auto]";
+
+function SpineLine({ line, isLast }: { line: Line; isLast: boolean }) {
+  if (line.is === "sentence") return <SentenceLine sentence={line.sentence} isLast={isLast} />;
+  return (
+    <li className={GRID}>
+      <span className="max-md:hidden" />
+      <Rail dashed isLast={isLast} />
+      <span className="py-1.5 text-meta text-text-2">
+        {line.is === "omitted" ? `${count(line.count)} sentences are left out here.` : <Gap span={line.span} />}
+      </span>
+    </li>
+  );
+}
+
+function Rail({ dashed, isLast, children }: { dashed?: boolean; isLast: boolean; children?: React.ReactNode }) {
+  return (
+    <span className="relative flex justify-center" aria-hidden>
+      {isLast ? null : (
+        <span
+          className={`absolute top-3 -bottom-3 border-l ${dashed ? "border-dashed border-line-strong" : "border-line"}`}
+        />
+      )}
+      <span className="relative mt-1.5 h-4 bg-surface">{children}</span>
+    </span>
+  );
+}
+
+const DID: Record<Span["kind"], string> = {
+  queued: "It waited for a worker",
+  work: "At work",
+  person: "It waited for an answer",
+  timer: "It slept",
+  retry: "It waited for the next attempt",
+  signal: "It waited for a signal",
+  child: "It waited for its child runs",
+  nobody: "Nobody worked on this run",
+  paused: "It was paused",
+  held: "It was held",
+  failed: "It had failed, until it was resumed",
+  cancelled: "It was cancelled",
+  completed: "It was completed, until somebody went back",
+};
+
+function Gap({ span }: { span: Span }) {
+  return (
+    <>
+      {DID[span.kind]} for {duration(span.to - span.from)}
+    </>
+  );
+}
+
+const MARKS: Record<string, [LucideIcon, string]> = {
+  RunTakenOver: [ArrowRightLeft, "text-run"],
+  RunFailed: [CircleX, "text-fail"],
+  RunCompleted: [CircleCheck, "text-done"],
+  RunContinued: [CircleCheck, "text-done"],
+  RunCancelled: [Ban, "text-idle"],
+  RunPaused: [CirclePause, "text-idle"],
+  RunStarted: [RotateCw, "text-run"],
+  BranchOpened: [GitBranch, "text-undo"],
+};
+
+function markOf(sentence: Sentence): [LucideIcon, string] | null {
+  const { kind, level, notes } = sentence;
+  if (kind === "RunFailed" && sentence.parts[0]?.text.startsWith("Run held")) return [Hand, "text-held"];
+  if (kind === "RunStarted" && level === "info") return null;
+  if (MARKS[kind]) return MARKS[kind];
+  if (level === "error") return [CircleX, "text-fail"];
+  if (level === "warning" || notes.length) return [RotateCw, "text-wait"];
+  return null;
+}
+
+function SentenceLine({ sentence, isLast }: { sentence: Sentence; isLast: boolean }) {
+  const { to } = useRun();
+  const zone = useSettings((settings) => settings.zone);
+  const mark = markOf(sentence);
+  const [Icon, colour] = mark ?? [null, ""];
+  const hue = sentence.level === "error" ? "text-fail" : "";
+  return (
+    <li className={GRID}>
+      <time
+        dateTime={new Date(sentence.time).toISOString()}
+        title={preciseClock(sentence.time, zone)}
+        className="py-1 text-right text-meta leading-5 text-text-2 max-md:order-last max-md:col-span-2 max-md:col-start-2 max-md:-mt-1 max-md:text-left"
+      >
+        {duration(sentence.elapsed)}
+      </time>
+      <Rail isLast={isLast}>
+        {Icon ? (
+          <Icon size={14} className={colour} />
+        ) : (
+          <span className="mx-[3px] mt-1 block size-2 rounded-full bg-idle-bar" />
+        )}
+      </Rail>
+      <div className="min-w-0 py-1 text-read leading-5 break-words max-md:text-body">
+        {sentence.parts.map((part, at) => {
+          const key = `${at} ${part.kind}`;
+          if (part.kind === "name")
+            return (
+              <Link
+                key={key}
+                to={to({ tab: "timeline", node: sentence.node, attempt: sentence.attempt })}
+                className={`font-semibold hover:underline ${hue}`}
+              >
+                {part.text}
+              </Link>
+            );
+          if (part.kind === "id")
+            return (
+              <code key={key} title={part.text}>
+                {shortId(part.text)}
+              </code>
+            );
+          return (
+            <span
+              key={key}
+              className={
+                sentence.kind.startsWith("Run") && sentence.level === "error" && at === 0
+                  ? "font-semibold text-fail"
+                  : ""
+              }
+            >
+              {part.text}
+            </span>
+          );
+        })}
+        {sentence.value ? (
+          <div className="mt-0.5">
+            <code className="inline-block max-w-full truncate rounded-control bg-code px-1.5 py-px align-top text-text-2">
+              {sentence.value}
+            </code>
+          </div>
+        ) : null}
+        {sentence.notes.map((note) => (
+          <div key={note.seq} className="text-meta text-text-2">
+            {note.text} <EventLink seq={note.seq}>event {note.seq}</EventLink>
+          </div>
+        ))}
+      </div>
+      <span className="py-1 text-right text-meta leading-5 text-text-2">
+        <EventLink seq={sentence.last} />
+      </span>
+    </li>
+  );
+}

@@ -1,0 +1,269 @@
+import { ChevronDown, Columns3, Plus, Search, X } from "lucide-react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { exactMoment } from "@/model/durations";
+import { Button } from "@/ui/Button";
+import { Dialog } from "@/ui/Dialog";
+import { Field, INPUT } from "@/ui/Field";
+import { Menu, MenuChoice, MenuHeading, MenuItem, MenuLine, MenuTick } from "@/ui/Menu";
+import { STATUSES } from "@/ui/StatusBadge";
+import { useSettings } from "@/ui/settings";
+import { COLUMN_NAMES } from "./columns";
+import { ALL_STATUSES, type Filter, STARTED } from "./filter";
+import { COLUMNS, useViews } from "./views";
+
+interface Props {
+  filter: Filter;
+  onChange: (changed: Partial<Filter>, replace?: boolean) => void;
+  workflows: string[];
+}
+
+/** The filter: text, status, workflow, and a chip for each further condition. */
+export function FilterBar({ filter, onChange, workflows }: Props) {
+  const [asksTag, setAsksTag] = useState(false);
+  return (
+    <div className="mt-3 flex items-center gap-2 max-md:-mx-4 max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]">
+      <TextFilter text={filter.text} onChange={(text) => onChange({ text }, true)} />
+      <StatusFilter filter={filter} onChange={onChange} />
+      <WorkflowFilter filter={filter} onChange={onChange} workflows={workflows} />
+      <div className="flex min-w-0 items-center gap-2 md:flex-wrap">
+        {filter.started ? (
+          <Chip onRemove={() => onChange({ started: "" })}>started: {STARTED[filter.started]?.text}</Chip>
+        ) : null}
+        {filter.until ? (
+          <Chip onRemove={() => onChange({ until: "" })}>
+            created before <Until time={filter.until} />
+          </Chip>
+        ) : null}
+        {filter.asks ? <Chip onRemove={() => onChange({ asks: false })}>needs a person</Chip> : null}
+        {filter.tag.map((tag) => (
+          <Chip key={tag} onRemove={() => onChange({ tag: filter.tag.filter((each) => each !== tag) })}>
+            tag: {tag}
+          </Chip>
+        ))}
+        {filter.children ? null : <Chip onRemove={() => onChange({ children: true })}>children: hidden</Chip>}
+        <Menu
+          trigger={
+            <Button look="flat">
+              <Plus size={14} aria-hidden /> Filter
+            </Button>
+          }
+        >
+          <MenuHeading>Started</MenuHeading>
+          <MenuChoice
+            value={filter.started}
+            onChange={(started) => onChange({ started })}
+            choices={[
+              { value: "", text: "at any time" },
+              ...Object.entries(STARTED).map(([value, { text }]) => ({ value, text })),
+            ]}
+          />
+          <MenuLine />
+          <MenuTick checked={filter.asks} onChange={(asks) => onChange({ asks })}>
+            Needs a person
+          </MenuTick>
+          <MenuTick checked={filter.children} onChange={(children) => onChange({ children })}>
+            Show children
+          </MenuTick>
+          <MenuLine />
+          <MenuItem onSelect={() => setAsksTag(true)}>Tag…</MenuItem>
+        </Menu>
+      </div>
+      <div className="ml-auto">
+        <ColumnsMenu />
+      </div>
+      <TagDialog
+        open={asksTag}
+        onClose={() => setAsksTag(false)}
+        onChoose={(tag) => onChange({ tag: [...new Set([...filter.tag, tag])] })}
+      />
+    </div>
+  );
+}
+
+function Until({ time }: { time: string }) {
+  const zone = useSettings((settings) => settings.zone);
+  return <>{exactMoment(Date.parse(time), zone)}</>;
+}
+
+function Chip({ children, onRemove }: { children: ReactNode; onRemove: () => void }) {
+  return (
+    <span className="inline-flex h-7 flex-none items-center gap-0.5 rounded-control border border-line bg-surface pl-2 whitespace-nowrap max-md:h-(--control)">
+      {children}
+      <button
+        type="button"
+        aria-label="Remove this condition"
+        onClick={onRemove}
+        className="h-full rounded-control px-1.5 text-text-3 hover:text-text"
+      >
+        <X size={14} aria-hidden />
+      </button>
+    </span>
+  );
+}
+
+function TextFilter({ text, onChange }: { text: string; onChange: (text: string) => void }) {
+  const [typed, setTyped] = useState(text);
+  const sent = useRef(text);
+  useEffect(() => {
+    if (text === sent.current) return;
+    sent.current = text; // the address changed otherwise
+    setTyped(text);
+  }, [text]);
+  useEffect(() => {
+    if (typed === sent.current) return;
+    const timer = setTimeout(() => {
+      sent.current = typed;
+      onChange(typed);
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [typed, onChange]);
+  return (
+    <search className="relative w-85 flex-none max-lg:w-60 max-md:w-47.5">
+      <Search size={14} aria-hidden className="absolute top-1/2 left-3 -translate-y-1/2 text-text-2" />
+      <input
+        type="search"
+        aria-label="Filter by text"
+        placeholder="Id, title, tag or reason"
+        spellCheck={false}
+        value={typed}
+        onChange={(event) => setTyped(event.target.value)}
+        className={`${INPUT} pl-8`}
+      />
+    </search>
+  );
+}
+
+function StatusFilter({ filter, onChange }: Pick<Props, "filter" | "onChange">) {
+  const chosen = filter.status.map((status) => STATUSES[status].word);
+  return (
+    <Menu
+      trigger={
+        <Button look={chosen.length ? "plain" : "soft"}>
+          {chosen.length
+            ? `Status: ${chosen.slice(0, 2).join(", ")}${chosen.length > 2 ? ` +${chosen.length - 2}` : ""}`
+            : "Status"}
+          <ChevronDown size={14} aria-hidden />
+        </Button>
+      }
+    >
+      {ALL_STATUSES.map((status) => {
+        const { word, icon: Icon, hue } = STATUSES[status];
+        return (
+          <MenuTick
+            key={status}
+            checked={filter.status.includes(status)}
+            onChange={(isOn) =>
+              onChange({
+                status: ALL_STATUSES.filter((each) => (each === status ? isOn : filter.status.includes(each))),
+              })
+            }
+          >
+            <Icon size={16} aria-hidden className={`${hue} text-hue`} /> {word}
+          </MenuTick>
+        );
+      })}
+      {chosen.length ? (
+        <>
+          <MenuLine />
+          <MenuItem onSelect={() => onChange({ status: [] })}>Any status</MenuItem>
+        </>
+      ) : null}
+    </Menu>
+  );
+}
+
+function WorkflowFilter({ filter, onChange, workflows }: Props) {
+  const names = filter.workflow && !workflows.includes(filter.workflow) ? [filter.workflow, ...workflows] : workflows;
+  return (
+    <Menu
+      trigger={
+        <Button look={filter.workflow ? "plain" : "soft"}>
+          <span className="max-w-50 truncate">{filter.workflow ? `Workflow: ${filter.workflow}` : "Workflow"}</span>
+          <ChevronDown size={14} aria-hidden />
+        </Button>
+      }
+    >
+      <MenuChoice
+        value={filter.workflow}
+        onChange={(workflow) => onChange({ workflow })}
+        choices={[{ value: "", text: "Any workflow" }, ...names.map((name) => ({ value: name, text: name }))]}
+      />
+    </Menu>
+  );
+}
+
+function ColumnsMenu() {
+  const { columns, setColumns } = useViews();
+  return (
+    <Menu
+      align="end"
+      trigger={
+        <Button look="flat" className="max-md:hidden">
+          <Columns3 size={14} aria-hidden /> Columns
+        </Button>
+      }
+    >
+      {COLUMNS.map((key) => (
+        <MenuTick
+          key={key}
+          checked={columns.includes(key)}
+          onChange={(isOn) =>
+            key === "run" ? undefined : setColumns(isOn ? [...columns, key] : columns.filter((each) => each !== key))
+          }
+          note={key === "run" ? "always shown" : undefined}
+        >
+          {COLUMN_NAMES[key]}
+        </MenuTick>
+      ))}
+    </Menu>
+  );
+}
+
+function TagDialog({
+  open,
+  onClose,
+  onChoose,
+}: {
+  open: boolean;
+  onClose: () => void;
+  onChoose: (tag: string) => void;
+}) {
+  const [tag, setTag] = useState("");
+  const send = () => {
+    if (!tag.trim()) return;
+    onChoose(tag.trim());
+    setTag("");
+    onClose();
+  };
+  return (
+    <Dialog
+      open={open}
+      onClose={onClose}
+      title="Runs with a tag"
+      actions={
+        <Button look="primary" onClick={send} disabled={!tag.trim()}>
+          Filter by it
+        </Button>
+      }
+    >
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          send();
+        }}
+      >
+        <Field label="Tag" note="exactly as it was given">
+          {(attributes) => (
+            <input
+              {...attributes}
+              value={tag}
+              onChange={(event) => setTag(event.target.value)}
+              spellCheck={false}
+              className={INPUT}
+            />
+          )}
+        </Field>
+      </form>
+    </Dialog>
+  );
+}

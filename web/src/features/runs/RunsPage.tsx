@@ -1,0 +1,199 @@
+import { LayoutList, Play } from "lucide-react";
+import { type ReactNode, useCallback, useEffect, useMemo } from "react";
+import { Link, useNavigate, useSearchParams } from "react-router";
+import { useMay } from "@/api/queries";
+import { count } from "@/model/durations";
+import { Button } from "@/ui/Button";
+import { DataTable } from "@/ui/DataTable";
+import { EmptyState } from "@/ui/EmptyState";
+import { useKeys } from "@/ui/keys";
+import { LoadError } from "@/ui/LoadError";
+import { ZoneNote } from "@/ui/Moment";
+import { PageHeading } from "@/ui/PageHeading";
+import { Skeleton } from "@/ui/Skeleton";
+import { columnsOf, NarrowRow } from "./columns";
+import { useCounts, useProgress, useRuns, useUnknownWorkflows, useWorkflowNames } from "./data";
+import { FilterBar } from "./FilterBar";
+import { type Filter, filterOf, NOTHING, queryOf } from "./filter";
+import { UnknownWorkflow } from "./UnknownWorkflow";
+import { SaveView, ViewsBar } from "./ViewsBar";
+import { useViews } from "./views";
+
+/** All runs: live, filtered by the address, each with what it waits for or why it is as it is. */
+export default function RunsPage() {
+  const [search, setSearch] = useSearchParams();
+  const filter = useMemo(() => filterOf(search), [search]);
+  const name = queryOf(filter).toString();
+  const change = useCallback(
+    (changed: Partial<Filter>, replace = false) =>
+      setSearch((before) => queryOf({ ...filterOf(before), ...changed }), { replace, preventScrollReset: true }),
+    [setSearch],
+  );
+  const { unknown, isUnknown } = useUnknownWorkflows();
+  const list = useRuns(filter);
+  const rows = list.shown?.rows ?? [];
+  const workflows = useWorkflowNames(rows);
+  return (
+    <>
+      <PageHeading
+        title="Runs"
+        beside={<ViewsBar query={name} onChoose={(query) => setSearch(new URLSearchParams(query))} />}
+        end={
+          <>
+            <SaveView query={name} />
+            <StartButton />
+          </>
+        }
+      />
+      <FilterBar filter={filter} onChange={change} workflows={workflows} />
+      {unknown.map((each) => (
+        <UnknownWorkflow key={each.workflow} unknown={each} />
+      ))}
+      <div className="mt-3">
+        <RunTable
+          key={name}
+          filter={filter}
+          list={list}
+          isUnknown={isUnknown}
+          onClear={() => setSearch(new URLSearchParams())}
+          onOlder={(until) => change({ until })}
+        />
+      </div>
+    </>
+  );
+}
+
+function StartButton() {
+  return useMay("runs:start") ? (
+    <Button look="primary" asChild>
+      <Link to="/start">
+        <Play size={14} aria-hidden /> Start a run
+      </Link>
+    </Button>
+  ) : null;
+}
+
+interface TableProps {
+  filter: Filter;
+  list: ReturnType<typeof useRuns>;
+  isUnknown: (workflow: string) => boolean;
+  onClear: () => void;
+  onOlder: (until: string) => void;
+}
+
+function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
+  const navigate = useNavigate();
+  const chosen = useViews((kept) => kept.columns);
+  const rows = list.shown?.rows ?? [];
+  const progress = useProgress(rows);
+  const columns = useMemo(() => columnsOf(chosen, { isUnknown, progress }), [chosen, isUnknown, progress]);
+  const waiting = list.shown?.waiting ?? 0;
+  useKeys({ n: () => waiting && list.show() });
+  useEffect(() => {
+    document.title = waiting ? `(${waiting}) Runs - Outlast` : "Runs - Outlast";
+  }, [waiting]);
+
+  if (list.error && !rows.length)
+    return (
+      <Framed>
+        <LoadError what="The runs" error={list.error} retry={list.retry} />
+      </Framed>
+    );
+  if (!list.shown)
+    return (
+      <Framed>
+        <Skeleton label="Loading the runs" lines={8} />
+      </Framed>
+    );
+  if (!rows.length)
+    return (
+      <Framed>
+        <NoRuns filter={filter} onClear={onClear} />
+      </Framed>
+    );
+  const last = rows.at(-1)?.created;
+  return (
+    <div className={list.isOther || list.error ? "opacity-55" : ""} aria-busy={list.isOther || undefined}>
+      {list.error ? (
+        <Framed>
+          <LoadError what="The runs" error={list.error} retry={list.retry} />
+        </Framed>
+      ) : null}
+      <DataTable
+        label="Runs"
+        columns={columns}
+        rows={rows}
+        rowKey={(run) => run.run}
+        narrow={(run) => <NarrowRow run={run} isUnknown={isUnknown} progress={progress} />}
+        onOpen={(run) => navigate(`/runs/${encodeURIComponent(run.run)}`)}
+        isStale={(run) => list.shown?.gone.has(run.run) ?? false}
+        banner={<NewRuns waiting={waiting} onShow={list.show} />}
+        foot={
+          <>
+            <span>
+              {list.hasMore
+                ? `The newest ${count(rows.length)} are shown.`
+                : `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}.`}
+            </span>
+            {list.hasMore && list.more ? (
+              <Button small onClick={list.more} busy={list.isLoadingMore} busyText="Loading…">
+                Show more
+              </Button>
+            ) : null}
+            {list.hasMore && !list.more && last ? (
+              <Button small onClick={() => onOlder(last)}>
+                Show older ones
+              </Button>
+            ) : null}
+            <span className="ml-auto">
+              <ZoneNote />
+            </span>
+          </>
+        }
+      />
+    </div>
+  );
+}
+
+function Framed({ children }: { children: ReactNode }) {
+  return <div className="rounded-panel border border-line bg-surface">{children}</div>;
+}
+
+/** What is new is said, and comes in by a press. */
+function NewRuns({ waiting, onShow }: { waiting: number; onShow: () => void }) {
+  return (
+    <div role="status">
+      {waiting ? (
+        <div className="border-b border-line bg-run-tint px-4 py-1.25 text-center text-run">
+          {waiting === 1 ? "1 new run matches this filter." : `${count(waiting)} new runs match this filter.`}{" "}
+          <button type="button" onClick={onShow} className="link">
+            Show {waiting === 1 ? "it" : "them"}
+          </button>
+        </div>
+      ) : null}
+    </div>
+  );
+}
+
+function NoRuns({ filter, onClear }: { filter: Filter; onClear: () => void }) {
+  const isFiltered = queryOf(filter).toString() !== "";
+  const [all] = useCounts([{ query: queryOf({ ...NOTHING, children: true }).toString() }]);
+  if (!isFiltered && all?.count === 0) {
+    return (
+      <EmptyState icon={LayoutList} title="There are no runs yet." action={<StartButton />}>
+        Start one here, or with <code>outlast run</code>.
+      </EmptyState>
+    );
+  }
+  return (
+    <EmptyState
+      icon={LayoutList}
+      title="No run matches this filter."
+      action={<Button onClick={onClear}>Clear the filter</Button>}
+    >
+      {all
+        ? `${count(all.count)}${all.more ? " or more" : ""} ${all.count === 1 ? "run is" : "runs are"} hidden by it.`
+        : null}
+    </EmptyState>
+  );
+}

@@ -1,0 +1,54 @@
+import { create } from "zustand";
+import { persist } from "zustand/middleware";
+import { NOTHING, queryOf } from "./filter";
+
+/** A view: a name, and the filter as it is in the address. */
+export interface SavedView {
+  name: string;
+  query: string;
+}
+
+/** The views that everybody has. */
+export const VIEWS: SavedView[] = [
+  { name: "All", query: "" },
+  { name: "Needs a person", query: queryOf({ ...NOTHING, asks: true }).toString() },
+  { name: "Failed", query: queryOf({ ...NOTHING, status: ["failed", "held"] }).toString() },
+  { name: "At work", query: queryOf({ ...NOTHING, status: ["running", "compensating"] }).toString() },
+  { name: "Not started", query: queryOf({ ...NOTHING, status: ["created"] }).toString() },
+];
+
+export const COLUMNS = [
+  "status",
+  "run",
+  "workflow",
+  "why",
+  "since",
+  "created",
+  "took",
+  "tags",
+  "worker",
+  "version",
+] as const;
+export type ColumnKey = (typeof COLUMNS)[number];
+
+interface Kept {
+  views: SavedView[];
+  columns: ColumnKey[];
+  save: (view: SavedView) => void;
+  remove: (name: string) => void;
+  setColumns: (columns: ColumnKey[]) => void;
+}
+
+/** The views and columns of this person, in this browser. */
+export const useViews = create<Kept>()(
+  persist(
+    (set) => ({
+      views: [],
+      columns: ["status", "run", "workflow", "why", "since", "created", "took", "tags"],
+      save: (view) => set(({ views }) => ({ views: [...views.filter((each) => each.name !== view.name), view] })),
+      remove: (name) => set(({ views }) => ({ views: views.filter((each) => each.name !== name) })),
+      setColumns: (columns) => set({ columns: COLUMNS.filter((each) => columns.includes(each)) }),
+    }),
+    { name: "outlast.runs", partialize: ({ views, columns }) => ({ views, columns }) },
+  ),
+);

@@ -1,0 +1,146 @@
+/** The story of a run: the sentences of the server, shortened for people, with what happened between them. */
+
+import type { components } from "../api/schema";
+import { micros } from "./events";
+import { plainName, shortId } from "./names";
+import type { Span } from "./timeline";
+
+type Entry = components["schemas"]["TimelineEntry"];
+
+/** A part of a sentence: plain, the name of a node or run, or a value. */
+export interface Part {
+  text: string;
+  kind: "plain" | "name" | "id" | "value";
+}
+
+export interface Sentence {
+  seq: number;
+  last: number;
+  /** In milliseconds: since 1970, and since the creation of the run. */
+  time: number;
+  elapsed: number;
+  kind: string;
+  level: Entry["level"];
+  node: string;
+  attempt: number;
+  branch: number;
+  parts: Part[];
+  /** A value at the end of the sentence. */
+  value: string;
+  /** What the attempts before it came to. */
+  notes: { seq: number; text: string }[];
+}
+
+export type Line =
+  | { is: "sentence"; sentence: Sentence }
+  | { is: "gap"; span: Span }
+  | { is: "omitted"; count: number };
+
+const UUID = /\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi;
+/** A value in a sentence begins behind a colon: JSON, or JSON that was cut. */
+const VALUE = /^(.*?): ([[{"].*|-?\d[\d.e+-]*|true|false|null)$/is;
+const WITH_VALUE = new Set([
+  "RunCreated",
+  "NodeCompleted",
+  "NodeStarted",
+  "NodeCheckpointed",
+  "RunCompleted",
+  "InteractionAnswered",
+  "DecisionRecorded",
+  "ChildEnded",
+]);
+
+export function sentencesOf(entries: readonly Entry[]): Sentence[] {
+  return joined(entries.map(sentenceOf));
+}
+
+function sentenceOf(entry: Entry): Sentence {
+  const found = WITH_VALUE.has(entry.kind) ? VALUE.exec(entry.text) : null;
+  const text = found?.[1] ?? entry.text;
+  return {
+    seq: entry.seq,
+    last: entry.last,
+    time: micros(entry.time) / 1000,
+    elapsed: entry.elapsed_ms,
+    kind: entry.kind,
+    level: entry.level,
+    node: entry.node,
+    attempt: entry.attempt,
+    branch: entry.branch,
+    parts: partsOf(text, entry.node),
+    value: found?.[2] ?? "",
+    notes: [],
+  };
+}
+
+/** The sentence with the name of its node and the ids in it told apart. */
+function partsOf(text: string, node: string): Part[] {
+  const parts: Part[] = [];
+  const put = (kind: Part["kind"], part: string) => {
+    if (part) parts.push({ kind, text: part });
+  };
+  const at = node ? text.indexOf(node) : -1;
+  const plain = (piece: string) => {
+    let from = 0;
+    for (const found of piece.matchAll(UUID)) {
+      put("plain", piece.slice(from, found.index));
+      put("id", found[0]);
+      from = found.index + found[0].length;
+    }
+    put("plain", piece.slice(from));
+  };
+  if (at < 0) plain(text);
+  else {
+    plain(text.slice(0, at));
+    put("name", plainName(node));
+    plain(text.slice(at + node.length));
+  }
+  return parts;
+}
+
+export const textOf = (sentence: Sentence): string =>
+  sentence.parts.map((part) => (part.kind === "id" ? shortId(part.text) : part.text)).join("");
+
+const FAILURE = /^.*? failed(?: after [^:()]*?)?(?: \(attempt \d+\))?: (.*?)(?:; next attempt in .*)?$/s;
+
+/** Failed attempts of a node become notes of the sentence that says how it ended. */
+function joined(sentences: Sentence[]): Sentence[] {
+  const found: Sentence[] = [];
+  const failures = new Map<string, Sentence[]>();
+  for (const sentence of sentences) {
+    const { node, kind, level } = sentence;
+    const isRetried = kind === "NodeFailed" && level === "warning" && node !== "" && sentence.seq === sentence.last;
+    if (isRetried) {
+      const before = failures.get(node);
+      if (before) before.push(sentence);
+      else failures.set(node, [sentence]);
+      found.push(sentence);
+      continue;
+    }
+    const before = node && (kind === "NodeCompleted" || kind === "NodeFailed") ? failures.get(node) : undefined;
+    if (before) {
+      failures.delete(node);
+      for (const each of before) found.splice(found.indexOf(each), 1);
+      sentence.notes = before.map((each) => ({
+        seq: each.seq,
+        text: `Attempt ${each.attempt}: ${FAILURE.exec(textOf(each))?.[1] ?? textOf(each)}`,
+      }));
+    }
+    found.push(sentence);
+  }
+  return found;
+}
+
+/** The sentences with the gaps between them in which nothing was at work, and where sentences were left out. */
+export function linesOf(sentences: readonly Sentence[], gaps: readonly Span[], omitted = 0, at = 0): Line[] {
+  const lines: Line[] = [];
+  let next = 0;
+  sentences.forEach((sentence, place) => {
+    if (omitted && place === at) lines.push({ is: "omitted", count: omitted });
+    for (let gap = gaps[next]; gap && gap.from < sentence.time; gap = gaps[++next])
+      lines.push({ is: "gap", span: gap });
+    lines.push({ is: "sentence", sentence });
+  });
+  for (const gap of gaps.slice(next)) lines.push({ is: "gap", span: gap });
+  return lines;
+}

@@ -1,0 +1,227 @@
+import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { type MouseEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { TickBox } from "./Field";
+import { useKeys } from "./keys";
+import { useSettings } from "./settings";
+
+export interface Column<Row> {
+  key: string;
+  name: ReactNode;
+  /** A track of a CSS grid: `112px`, `minmax(180px, 1.2fr)`. */
+  width: string;
+  right?: boolean;
+  cell: (row: Row) => ReactNode;
+}
+
+interface Selection {
+  selected: ReadonlySet<string>;
+  onChange: (selected: ReadonlySet<string>) => void;
+}
+
+interface Props<Row> {
+  label: string;
+  columns: Column<Row>[];
+  rows: Row[];
+  rowKey: (row: Row) => string;
+  /** The row on narrow screens: two or three lines. */
+  narrow: (row: Row) => ReactNode;
+  onOpen?: (row: Row) => void;
+  selection?: Selection;
+  /** Between heading and rows: what is new. */
+  banner?: ReactNode;
+  foot?: ReactNode;
+  /** What is no longer so is grey. */
+  isStale?: (row: Row) => boolean;
+}
+
+/**
+ * A table of rows with an address each. Only what can be seen is in the document: the rows are chosen once a frame. Keys: `j`
+ * and `k` or arrows move, `x` selects, `Shift+j` and `Shift+k` extend, `Enter` opens.
+ */
+export function DataTable<Row>(props: Props<Row>) {
+  const { label, columns, rows, rowKey, narrow, onOpen, selection, banner, foot, isStale } = props;
+  const list = useRef<HTMLDivElement>(null);
+  const isNarrow = useIsNarrow();
+  const [cursor, setCursor] = useState<string | null>(null);
+  const [offset, setOffset] = useState(0);
+  useLayoutEffect(() => setOffset(list.current?.getBoundingClientRect().top ?? 0 + window.scrollY), []);
+  const height = useRowHeight();
+  const virtual = useWindowVirtualizer({
+    count: rows.length,
+    estimateSize: () => (isNarrow ? 86 : height),
+    overscan: 12,
+    scrollMargin: offset,
+    getItemKey: (index) => {
+      const row = rows[index];
+      return row === undefined ? index : rowKey(row);
+    },
+  });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another layout has other heights
+  useEffect(() => virtual.measure(), [isNarrow, height]);
+
+  const at = cursor === null ? -1 : rows.findIndex((row) => rowKey(row) === cursor);
+  const moveTo = (index: number) => {
+    const row = rows[Math.max(0, Math.min(rows.length - 1, index))];
+    if (row === undefined) return;
+    setCursor(rowKey(row));
+    virtual.scrollToIndex(rows.indexOf(row), { align: "auto" });
+    requestAnimationFrame(() => document.getElementById(idOf(label, rowKey(row)))?.focus());
+  };
+  const toggle = (key: string, isOn = !selection?.selected.has(key)) => {
+    const next = new Set(selection?.selected);
+    if (isOn) next.add(key);
+    else next.delete(key);
+    selection?.onChange(next);
+  };
+  const extend = (step: number) => {
+    const row = rows[at];
+    const other = rows[at + step];
+    if (!selection || row === undefined || other === undefined) return;
+    selection.onChange(new Set([...selection.selected, rowKey(row), rowKey(other)]));
+    moveTo(at + step);
+  };
+  const open = (event: KeyboardEvent) => {
+    const row = rows[at];
+    if (row !== undefined && !(event.target as HTMLElement).closest("a, button, input")) onOpen?.(row);
+    else (event.target as HTMLElement).click();
+  };
+  useKeys({
+    j: () => moveTo(at + 1),
+    k: () => moveTo(at < 0 ? 0 : at - 1),
+    ArrowDown: () => moveTo(at + 1),
+    ArrowUp: () => moveTo(at < 0 ? 0 : at - 1),
+    Home: () => moveTo(0),
+    End: () => moveTo(rows.length - 1),
+    "Shift+j": () => extend(1),
+    "Shift+k": () => extend(-1),
+    x: () => cursor !== null && selection && toggle(cursor),
+    Enter: open,
+    Escape: () => selection?.onChange(new Set()),
+  });
+
+  const click = (event: MouseEvent, row: Row) => {
+    if ((event.target as HTMLElement).closest("a, button, input, label")) return;
+    setCursor(rowKey(row));
+    if (!getSelection()?.toString()) onOpen?.(row);
+  };
+  const template = [...(selection ? ["44px"] : []), ...columns.map((column) => column.width)].join(" ");
+  const chosen = rows.filter((row) => selection?.selected.has(rowKey(row))).length;
+
+  return (
+    <div
+      role="table"
+      aria-label={label}
+      aria-rowcount={rows.length + 1}
+      className="rounded-panel border border-line bg-surface"
+    >
+      <div
+        role="row"
+        aria-rowindex={1}
+        className={
+          isNarrow
+            ? "sr-only"
+            : "sticky top-12 z-10 grid items-center rounded-t-panel border-b border-line bg-surface px-2 text-meta font-medium text-text-2"
+        }
+        style={isNarrow ? undefined : { gridTemplateColumns: template }}
+      >
+        {selection ? (
+          <span role="columnheader" className="flex px-2 py-2">
+            <TickBox
+              label={`Select all ${rows.length} shown`}
+              checked={rows.length > 0 && chosen === rows.length}
+              mixed={chosen > 0 && chosen < rows.length}
+              onChange={(isOn) => selection.onChange(new Set(isOn ? rows.map(rowKey) : []))}
+            />
+          </span>
+        ) : null}
+        {columns.map((column) => (
+          <span
+            key={column.key}
+            role="columnheader"
+            className={`truncate px-2 py-2 ${column.right ? "text-right" : ""}`}
+          >
+            {column.name}
+          </span>
+        ))}
+      </div>
+      {banner}
+      <div ref={list} role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
+        {virtual.getVirtualItems().map((item) => {
+          const row = rows[item.index];
+          if (row === undefined) return null;
+          const key = rowKey(row);
+          const isSelected = selection?.selected.has(key) ?? false;
+          return (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: Enter opens the row, see above
+            <div
+              key={key}
+              id={idOf(label, key)}
+              role="row"
+              aria-rowindex={item.index + 2}
+              aria-selected={selection ? isSelected : undefined}
+              tabIndex={(at < 0 ? item.index === 0 : key === cursor) ? 0 : -1}
+              data-index={item.index}
+              ref={isNarrow ? virtual.measureElement : undefined}
+              onFocus={(event) => event.target === event.currentTarget && setCursor(key)}
+              onClick={(event) => click(event, row)}
+              className={`absolute inset-x-0 top-0 border-b border-line -outline-offset-2 ${item.index === rows.length - 1 && !foot ? "rounded-b-panel border-b-0" : ""} ${isSelected ? "bg-selected" : "hover:bg-hover"} ${onOpen ? "cursor-pointer" : ""} ${isStale?.(row) ? "opacity-55" : ""}`}
+              style={{ transform: `translateY(${item.start - offset}px)`, height: isNarrow ? undefined : height }}
+            >
+              {isNarrow ? (
+                <div className="flex gap-3 px-3.5 py-2.5">
+                  {selection && selection.selected.size > 0 ? (
+                    <span role="cell">
+                      <TickBox label={`Select ${key}`} checked={isSelected} onChange={(isOn) => toggle(key, isOn)} />
+                    </span>
+                  ) : null}
+                  <div role="cell" className="min-w-0 flex-1">
+                    {narrow(row)}
+                  </div>
+                </div>
+              ) : (
+                <div className="grid h-full items-center px-2" style={{ gridTemplateColumns: template }}>
+                  {selection ? (
+                    <span role="cell" className="flex px-2">
+                      <TickBox label={`Select ${key}`} checked={isSelected} onChange={(isOn) => toggle(key, isOn)} />
+                    </span>
+                  ) : null}
+                  {columns.map((column) => (
+                    <span
+                      key={column.key}
+                      role="cell"
+                      className={`min-w-0 overflow-hidden px-2 text-ellipsis whitespace-nowrap ${column.right ? "text-right" : ""}`}
+                    >
+                      {column.cell(row)}
+                    </span>
+                  ))}
+                </div>
+              )}
+            </div>
+          );
+        })}
+      </div>
+      {foot ? (
+        <div className="flex flex-wrap items-center gap-x-4 gap-y-2 px-4 py-2 text-meta text-text-2">{foot}</div>
+      ) : null}
+    </div>
+  );
+}
+
+const idOf = (label: string, key: string) => `${label} ${key}`.replaceAll(" ", "-");
+
+function useIsNarrow(): boolean {
+  const [isNarrow, setNarrow] = useState(() => matchMedia("(width < 700px)").matches);
+  useEffect(() => {
+    const media = matchMedia("(width < 700px)");
+    const look = () => setNarrow(media.matches);
+    media.addEventListener("change", look);
+    return () => media.removeEventListener("change", look);
+  }, []);
+  return isNarrow;
+}
+
+/** The height of a row in this density. */
+function useRowHeight(): number {
+  const isDense = useSettings((settings) => settings.density === "dense");
+  return isDense ? 28 : 36;
+}
