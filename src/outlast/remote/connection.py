@@ -162,7 +162,8 @@ class Connection:
                 self._has_answered = True
                 if not response.is_success:
                     await response.aread()
-                    raise self._refusal(response, repeats=True)[0]
+                    error, may_repeat = self._refusal(response, repeats=True)
+                    raise ServerAway(str(error)) if may_repeat else error
                 async for message in _messages(response.aiter_bytes()):
                     yield message
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:

@@ -668,6 +668,11 @@ class RemoteDiagnostics(Diagnostics):
     async def holder(self, run: RunId) -> Holding | None:
         return decode.holding_of(await self._engine.summary(run))
 
+    async def workers_knowing(self, workflow: str) -> tuple[str, ...]:
+        return tuple(
+            each.worker for each in await self._engine.workers() if each.is_live and workflow in each.workflows
+        )
+
     async def scratch(self, run: RunId, created: int) -> bytes:
         return decode.listed_of(await self._engine.summary(run)).scratch
 
