@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from inspect import Parameter
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from outlast.client import Engine
@@ -121,11 +123,13 @@ AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
 
 
 class ParameterView(View, frozen=True, kw_only=True):
-    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted."""
+    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+    is none, or if it cannot be written as JSON."""
 
     name: str
     required: bool
     schema: Value
+    default: Value | UnsetType = UNSET
 
 
 class WorkflowView(View, frozen=True, kw_only=True):
@@ -356,6 +360,7 @@ def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
             name=name,
             required=parameter.default is parameter.empty and parameter.kind not in _STARS,
             schema=_schema(arguments, name),
+            default=_default(arguments, name, parameter),
         )
         for name, parameter in arguments.signature.parameters.items()
     )
@@ -369,6 +374,15 @@ def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
 
 
 _STARS = (2, 4)  # inspect.Parameter.VAR_POSITIONAL and VAR_KEYWORD
+
+
+def _default(arguments: Arguments, name: str, parameter: Parameter) -> Value | UnsetType:
+    if parameter.default is parameter.empty:
+        return UNSET
+    try:
+        return plain_numbers(arguments.codec(name).encode(parameter.default, name))
+    except OutlastError:
+        return UNSET
 
 
 def _schema(arguments: Arguments, name: str) -> Value:

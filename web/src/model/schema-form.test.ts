@@ -128,6 +128,7 @@ describe("errors", () => {
       currency: "EUR",
       payment_days: 30,
       contact: { name: "P" },
+      express: false,
     });
   });
 
@@ -170,6 +171,21 @@ describe("errors", () => {
     expect(errorsOf(spec, { empty: "unset", text: "9007199254740993" }).size).toBe(0);
     expect(errorsOf(spec, { empty: "unset", text: "9007199254740994" }).size).toBe(1);
   });
+});
+
+test("a default is shown digit by digit, and sent as it is", () => {
+  const defaults = parse('{"big": 9007199254740993, "price": "1.10", "note": null, "names": ["a"]}', true) as {
+    [name: string]: unknown;
+  };
+  const spec = formOfParameters([
+    { name: "big", required: false, schema: { type: "integer" }, default: defaults.big },
+    { name: "price", required: false, schema: { type: "string", format: "decimal" }, default: defaults.price },
+    { name: "note", required: false, schema: { anyOf: [{ type: "string" }, { type: "null" }] }, default: null },
+    { name: "names", required: false, schema: { type: "array", items: { type: "string" } }, default: defaults.names },
+  ]);
+  const entry = blank(spec);
+  expect(entry.fields?.big?.text).toBe("9007199254740993");
+  expect(stringify(formValue(spec, entry))).toBe('{"big":9007199254740993,"price":"1.10","names":["a"]}');
 });
 
 test("parameters are fields, and those with a default may be left out", () => {

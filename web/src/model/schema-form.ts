@@ -89,10 +89,12 @@ export function formOf(schema: unknown, label = "Answer"): Spec {
 }
 
 /** The form of parameters, each with its own schema. */
-export function formOfParameters(parameters: { name: string; required: boolean; schema: unknown }[]): Spec {
-  const fields = parameters.map(({ name, required, schema }) => {
+export function formOfParameters(
+  parameters: { name: string; required: boolean; schema: unknown; default?: unknown }[],
+): Spec {
+  const fields = parameters.map(({ name, required, schema, default: preset }) => {
     const found = formOf(schema, name);
-    return { ...withPath(found, name), name, isRequired: required };
+    return { ...withPath(found, name), name, isRequired: required, preset: preset as Json | undefined };
   });
   return { ...bare("", "", "Parameters", "object"), fields };
 }
@@ -237,8 +239,14 @@ export function emptiesOf(spec: Spec): Empty[] {
   return found;
 }
 
-/** A form that nobody has filled. */
+/** A form that nobody has filled: it shows what is used if nothing is changed. */
 export function blank(spec: Spec): Entry {
+  const { preset, ...without } = spec;
+  const known = preset === undefined || preset === null ? null : filled({ ...without, preset: undefined }, preset);
+  return known ?? unfilled(spec);
+}
+
+function unfilled(spec: Spec): Entry {
   const empty = emptiesOf(spec)[0] ?? "unset";
   if (spec.kind === "object") return { empty: spec.isRequired ? "unset" : empty, fields: blankFields(spec) };
   if (spec.kind === "list") return { empty, items: [], text: "" };
@@ -252,7 +260,7 @@ function blankFields(spec: Spec): { [name: string]: Entry } {
 
 /** The form filled with a value; null if it does not fit, for example because of a field that the form does not have. */
 export function filled(spec: Spec, value: Json | undefined): Entry | null {
-  const entry = blank(spec);
+  const entry = unfilled(spec);
   if (value === undefined) return spec.isRequired ? entry : { ...entry, empty: "absent" };
   if (value === null)
     return spec.kind === "json" ? { ...entry, text: "null" } : spec.isNullable ? { ...entry, empty: "null" } : null;

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from outlast.client.bulk import Action, Target
+from outlast.client.bulk import ANSWERS, Action, Target
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
