@@ -1,4 +1,4 @@
-"""What the API answers with: the views, and records that only the server has. Only this module imports the views."""
+"""What the API answers with besides the views: records that only the server has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from outlast.history.ids import RunId
 from outlast.http.audit import AuditEntry
 from outlast.http.auth import Credential
 from outlast.http.permissions import Role
-from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import plain_numbers
@@ -26,98 +25,30 @@ from outlast.store import Due, Page, Store
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
 from outlast.views import build
-from outlast.views.actions import planned, planned_repair
+from outlast.views.actions import planned_repair
 from outlast.views.actions import repair as repaired
 from outlast.views.build import (
     branch_view,
-    bulk_view,
-    comparison_view,
-    error_view,
-    event_view,
-    line_view,
-    sweep_view,
-    verification_view,
-    version_view,
     wait_view,
-    worker_view,
 )
-from outlast.views.detail import read_detail
 from outlast.views.run_view import NO_WORK, tally_of
 from outlast.views.times import iso
 from outlast.views.types import (
-    AnswerView,
     AuditEntryView,
-    AuditListView,
     BranchTreeView,
-    BulkPreviewView,
-    BulkView,
-    ComparisonView,
     ErrorView,
     EventView,
     ExaminationView,
     LogLineView,
     NodeView,
-    PlannedEventView,
-    PlanView,
     QuestionView,
     RepairView,
-    RunDetailView,
     RunListView,
-    RunView,
-    SweepReportView,
     Time,
     TokenView,
     Value,
-    VerificationView,
-    VersionListView,
     View,
-    WorkerListView,
 )
-from outlast.views.types import NewTokenView as NewTokenView
-from outlast.views.types import TokenListView as TokenListView
-
-__all__ = [
-    "AnswerView",
-    "AuditListView",
-    "BranchTreeView",
-    "BulkPreviewView",
-    "BulkView",
-    "ComparisonView",
-    "ErrorView",
-    "EventView",
-    "ExaminationView",
-    "Explanation",
-    "LogLineView",
-    "NodeView",
-    "PlanView",
-    "PlannedEventView",
-    "QuestionView",
-    "RepairView",
-    "RunDetailView",
-    "RunListView",
-    "RunView",
-    "SweepReportView",
-    "Value",
-    "VerificationView",
-    "VersionListView",
-    "WorkerListView",
-    "branch_view",
-    "bulk_view",
-    "comparison_view",
-    "error_view",
-    "event_view",
-    "line_view",
-    "plain_numbers",
-    "planned",
-    "planned_repair",
-    "read_detail",
-    "repaired",
-    "sweep_view",
-    "tally_of",
-    "verification_view",
-    "version_view",
-    "worker_view",
-]
 
 AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
 

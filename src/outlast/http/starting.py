@@ -17,10 +17,13 @@ from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.http.problems import HttpError
-from outlast.http.shapes import StartedView, error_view, plain_numbers, tally_of
+from outlast.http.shapes import StartedView
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.store import Document
 from outlast.values.codec import fetched
+from outlast.views.build import error_view
+from outlast.views.run_view import tally_of
 
 if TYPE_CHECKING:
     from outlast.http.requests import StartBody

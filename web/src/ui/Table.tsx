@@ -8,7 +8,7 @@ export const CELL =
 export function Table({ label, columns, children }: { label: string; columns: ReactNode[]; children: ReactNode }) {
   return (
     <table aria-label={label} className="w-full max-md:block">
-      <thead className="max-md:sr-only">
+      <thead className="max-md:hidden">
         <tr className="border-b border-line text-left text-meta text-text-2">
           {columns.map((column, place) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: columns have an order

@@ -13,6 +13,8 @@ from outlast.http.api.runs import given
 from outlast.http.operations import Call, operation
 from outlast.http.starting import known_workflow
 from outlast.http.statistics import statistics_of
+from outlast.views import build
+from outlast.views import types as v
 
 WEEK = 7 * 86_400_000_000
 """In microseconds."""
@@ -54,11 +56,11 @@ async def get_statistics(call: Call) -> s.StatisticsView:
     "/workflows/{workflow}/versions",
     "workflows:read",
     tag="workflows",
-    answers=s.VersionListView,
+    answers=v.VersionListView,
     refuses=(404,),
 )
-async def list_versions(call: Call) -> s.VersionListView:
+async def list_versions(call: Call) -> v.VersionListView:
     """List the versions of a workflow that runs are of, the one used last first."""
     name = call.path["workflow"]
     versions = await call.engine.versions.of(name)
-    return s.VersionListView(workflow=name, versions=tuple(map(s.version_view, versions)))
+    return v.VersionListView(workflow=name, versions=tuple(map(build.version_view, versions)))

@@ -189,28 +189,29 @@ function Row({
   tick: React.ReactNode;
 }) {
   const { icon: Icon, hue, word } = LOOKS[item.kind];
+  const mark = isCurrent
+    ? `${isChosen ? "bg-selected" : "md:bg-selected"} md:shadow-[inset_3px_0_0_var(--ink)]`
+    : "hover:bg-hover";
   return (
-    <li
-      className={`relative flex gap-2.5 border-b border-line px-4 py-2.5 last:border-0 ${isCurrent ? `${isChosen ? "bg-selected" : "md:bg-selected"} md:shadow-[inset_3px_0_0_var(--ink)]` : "hover:bg-hover"} ${item.isGone ? "opacity-60" : ""}`}
-    >
-      <span className="relative z-10 w-4 flex-none">{tick}</span>
-      <Icon size={16} aria-hidden className={`mt-0.5 flex-none ${hue}`} />
-      <span className="min-w-0 flex-1">
-        <Link
-          to={`?run=${encodeURIComponent(item.run)}${item.id ? `&question=${encodeURIComponent(item.id)}` : ""}`}
-          aria-current={isCurrent || undefined}
-          className="line-clamp-3 font-medium break-words after:absolute after:inset-0"
-        >
-          {item.text}
-        </Link>
-        <span className="block truncate text-meta text-text-2">
-          <span className={item.kind === "held" ? "font-medium text-held" : "font-medium"}>
-            {item.isGone ? "Not open any more" : word}
-          </span>{" "}
-          <code title={item.run}>{shortId(item.run)}</code>
+    <li className={`flex border-b border-line last:border-0 ${mark}`}>
+      <span className="w-8 flex-none py-2.5 pl-4">{tick}</span>
+      <Link
+        to={`?run=${encodeURIComponent(item.run)}${item.id ? `&question=${encodeURIComponent(item.id)}` : ""}`}
+        aria-current={isCurrent || undefined}
+        className={`flex min-w-0 flex-1 gap-2.5 py-2.5 pr-4 pl-2.5 ${item.isGone ? "text-text-3" : ""}`}
+      >
+        <Icon size={16} aria-hidden className={`mt-0.5 flex-none ${item.isGone ? "" : hue}`} />
+        <span className="min-w-0 flex-1">
+          <span className="line-clamp-3 font-medium break-words">{item.text}</span>
+          <span className="block truncate text-meta text-text-2">
+            <span className={item.kind === "held" ? "font-medium text-held" : "font-medium"}>
+              {item.isGone ? "Not open any more" : word}
+            </span>{" "}
+            <code title={item.run}>{shortId(item.run)}</code>
+          </span>
         </span>
-      </span>
-      {item.since ? <Since from={item.since} className="relative flex-none text-meta text-text-2" /> : null}
+        {item.since ? <Since from={item.since} className="flex-none text-meta text-text-2" /> : null}
+      </Link>
     </li>
   );
 }
@@ -219,6 +220,7 @@ function Row({
 function BackBar({ items, at, onNext }: { items: Item[]; at: number; onNext: () => void }) {
   return (
     <div className="flex min-h-12 items-center gap-2 border-b border-line px-4 md:hidden">
+      <h1 className="sr-only">Inbox</h1>
       <Link to="/inbox" className="flex items-center gap-2 py-2.5 font-medium">
         <ArrowLeft size={16} aria-hidden /> Inbox
       </Link>

@@ -50,7 +50,7 @@ export default function TokensPage() {
             <Skeleton />
           )
         ) : found.data.tokens.length ? (
-          <Table label="Tokens" columns={["Name", "Role", "Created", "Last used", "Expires", ""]}>
+          <Table label="Tokens" columns={["Name", "Role", "Created", "Last used", "Expires", "Revoke"]}>
             {found.data.tokens.map((token) => (
               <Row key={token.id} token={token} />
             ))}

@@ -6,6 +6,7 @@ import { answer, api, type View } from "@/api/client";
 import { keys, useMay } from "@/api/queries";
 import { count, counted, duration } from "@/model/durations";
 import { formOf, noteOf } from "@/model/schema-form";
+import { oneLine } from "@/model/values";
 import { Button } from "@/ui/Button";
 import { CopyId } from "@/ui/CopyId";
 import { LoadError } from "@/ui/LoadError";
@@ -168,7 +169,7 @@ function Parameters({ workflow }: { workflow: View<"WorkflowView"> }) {
   return (
     <Panel className="mt-4" title="Parameters" note={workflow.parameters.length ? undefined : "none"}>
       {workflow.parameters.length ? (
-        <Table label="Parameters" columns={["Name", "Type", ""]}>
+        <Table label="Parameters" columns={["Name", "Type", "Given"]}>
           {workflow.parameters.map((parameter) => (
             <tr key={parameter.name}>
               <td className={CELL}>
@@ -177,12 +178,24 @@ function Parameters({ workflow }: { workflow: View<"WorkflowView"> }) {
               <td className={CELL} data-label="Type">
                 {noteOf(formOf(parameter.schema)) || "object"}
               </td>
-              <td className={`${CELL} text-text-2`}>{parameter.required ? "needed" : "optional"}</td>
+              <td className={`${CELL} text-text-2`}>
+                {parameter.required ? "always" : <Default parameter={parameter} />}
+              </td>
             </tr>
           ))}
         </Table>
       ) : null}
     </Panel>
+  );
+}
+
+function Default({ parameter }: { parameter: View<"ParameterView"> }) {
+  return "default" in parameter ? (
+    <>
+      optional, else <code>{oneLine(parameter.default, 60).text}</code>
+    </>
+  ) : (
+    <>optional</>
   );
 }
 
@@ -196,7 +209,7 @@ function Versions({ name, current }: { name: string; current: string | undefined
   if (!versions?.length) return null;
   return (
     <Panel className="mt-4 overflow-hidden" title="Versions" note="the one used last first">
-      <Table label="Versions" columns={["Version", "Runs", "First run", "Last run", ""]}>
+      <Table label="Versions" columns={["Version", "Runs", "First run", "Last run", "Use"]}>
         {versions.map((version) => (
           <tr key={version.version}>
             <td className={CELL}>

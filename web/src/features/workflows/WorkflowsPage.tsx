@@ -26,7 +26,7 @@ export default function WorkflowsPage() {
             <Skeleton />
           )
         ) : workflows.length ? (
-          <Table label="Workflows" columns={["Workflow", "Known by", "Last 7 days", "Took", ""]}>
+          <Table label="Workflows" columns={["Workflow", "Known by", "Last 7 days", "Took", "Start"]}>
             {workflows.map((workflow) => (
               <Row key={workflow.workflow} workflow={workflow} />
             ))}
