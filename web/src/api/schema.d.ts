@@ -634,7 +634,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Count the runs that match a filter, and for each action those that allow it. Nothing is changed. */
+        /** Count the runs that match a filter, or that are named, and for each action those that allow it. Nothing is changed. */
         post: operations["preview_bulk"];
         delete?: never;
         options?: never;
@@ -1761,8 +1761,8 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
-         *         run has it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
+         *         empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
          */
         DecisionView: {
             run: string;
@@ -1815,6 +1815,11 @@ export interface components {
              *     }
              */
             filter: components["schemas"]["CountRuns"];
+            /**
+             * @description These runs, instead of a filter.
+             * @default []
+             */
+            runs: string[];
         };
         /** CountRuns */
         CountRuns: {
@@ -2079,13 +2084,16 @@ export interface components {
         };
         /**
          * ParameterView
-         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted.
+         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+         *         is none, or if it cannot be written as JSON.
          */
         ParameterView: {
             name: string;
             required: boolean;
             /** @description A value of a user, as JSON. */
             schema: unknown;
+            /** @description A value of a user, as JSON. */
+            default?: unknown;
         };
         /**
          * StatisticsView
