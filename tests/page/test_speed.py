@@ -13,6 +13,7 @@ from playwright.async_api import Page, expect
 
 from outlast.compose import open_settled
 from outlast.history import events as e
+from outlast.history.ids import RunId
 from outlast.settings import read_settings
 from support.made_runs import ExecutorFactory, began
 
@@ -121,8 +122,10 @@ async def test_a_run_of_48000_events_and_2000_nodes_opens_in_2_s_and_scrolls(sit
 @pytest.mark.soak
 async def test_200000_runs_are_filtered_in_300_ms(site: Site) -> None:
     async def many(factory: ExecutorFactory) -> None:
+        worker = await factory.worker()
         for number in range(MANY):
-            writer = await factory.begin("import" if number % 3 else "report", f"run-{number}")
+            created = e.RunCreated(workflow="import" if number % 3 else "report")
+            writer = await factory.ledger.create(RunId(f"run-{number}"), [created, e.RunStarted()], worker)
             if number % 10:
                 await writer.append([e.RunCompleted(ms=1.0)], release=True)
             else:
