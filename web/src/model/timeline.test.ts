@@ -100,6 +100,14 @@ describe("a run whose worker was lost", () => {
     ]);
   });
 
+  it("knows that a run without a takeover is held by the process that created it", () => {
+    const { timeline } = logOf([0, "RunCreated"], [0, "RunStarted"], ...begun(0, "a"), done(1, "a"), [
+      1,
+      "RunCompleted",
+    ]);
+    expect(timeline.holdings.map(({ how }) => how)).toEqual(["queued", "started", "ended"]);
+  });
+
   it("splits an attempt into queue, own work and the engine", () => {
     const axis = axisOf(at(0), at(46), 460);
     const [a, , second] = timeline.attempts;
@@ -256,4 +264,17 @@ it("loads a log in any pieces to the same rows", () => {
     expect(parts.add(views.slice(Math.max(0, from - 1), from + 3))).toBe(true);
   expect(parts.timeline.attempts).toEqual(whole.timeline.attempts);
   expect(parts.add([{ ...views[0], seq: 99 } as EventView])).toBe(false);
+});
+
+it("shows a window of nothing but idle time as it is", () => {
+  const gaps = idleGaps(LOST.timeline.spans, at(15), at(35));
+  expect(gaps).toHaveLength(1);
+  const axis = axisOf(at(15), at(35), 400, gaps);
+  expect([axis.gaps, axis.x(at(25))]).toEqual([[], 200]);
+});
+
+it("never makes a break wider than its time", () => {
+  const span = { kind: "timer" as const, who: "", from: at(10), to: at(11) };
+  expect(axisOf(at(0), at(20), 400, [span], 60).gaps).toEqual([]);
+  expect(axisOf(at(0), at(20), 400, [{ ...span, to: at(18) }], 60).gaps).toHaveLength(1);
 });

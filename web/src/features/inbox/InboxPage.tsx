@@ -220,6 +220,7 @@ function Row({
 function BackBar({ items, at, onNext }: { items: Item[]; at: number; onNext: () => void }) {
   return (
     <div className="flex min-h-12 items-center gap-2 border-b border-line px-4 md:hidden">
+      <h1 className="sr-only">Inbox</h1>
       <Link to="/inbox" className="flex items-center gap-2 py-2.5 font-medium">
         <ArrowLeft size={16} aria-hidden /> Inbox
       </Link>

@@ -174,5 +174,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-const sentence = (text: string): string =>
-  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+/** The text as a sentence; one that begins with a command keeps it as it is typed. */
+const sentence = (text: string): string => {
+  const begun = text.startsWith("outlast ") ? text : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+};

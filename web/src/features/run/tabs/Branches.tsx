@@ -62,7 +62,7 @@ export default function Branches() {
       <ul aria-label="Branches">
         {tree.map(({ branch, depth }) => (
           <li key={branch.branch} className="border-line px-4 py-2.5 not-first:border-t">
-            <div className="flex items-start gap-3" style={{ paddingLeft: Math.min(depth, 8) * 20 }}>
+            <div className="flex items-start gap-3 max-md:flex-wrap" style={{ paddingLeft: Math.min(depth, 8) * 20 }}>
               {isOne ? null : (
                 <TickBox
                   label={`Pick branch ${branch.branch}`}
@@ -96,7 +96,7 @@ export default function Branches() {
                   <Origin branch={branch} />
                 </p>
               </div>
-              <div className="flex flex-none flex-wrap gap-2">
+              <div className="flex flex-none flex-wrap gap-2 max-md:basis-full">
                 {branch.parent !== null ? (
                   <Button small asChild>
                     <Link to={compareAddress(run, branch.parent, branch.branch)}>
