@@ -198,8 +198,8 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
 
 def test_chains_of_generated_requests_are_answered_as_the_document_says(tmp_path: Path) -> None:
     found = follow_links(tmp_path, 6, 10)
-    print(dict(found))
-    assert found[200] > 10
+    assert found.total() >= 50
+    assert found[200] + found[201] >= 8
 
 
 @pytest.mark.soak
