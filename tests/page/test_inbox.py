@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 Site = Any
 
@@ -70,3 +70,21 @@ async def test_a_token_is_shown_once_and_revoked(site: Site) -> None:
     for action in ("create token", "revoke token"):
         await expect(page.get_by_role("row").filter(has_text=action)).to_contain_text("127.0.0.1")
     assert secret not in await page.content()
+
+
+async def test_a_sign_in_at_a_provider_returns_to_the_page_that_was_asked_for(site: Site) -> None:
+    page = await site.open("/sign-in?to=/workers", role="operator")
+    await expect(page.get_by_role("link", name="Sign in with your provider")).to_have_count(0)
+
+    async def as_with_a_provider(route: Route) -> None:
+        answer = await route.fetch()
+        meta = '<meta name="outlast-oidc" content="oidc/login"></head>'
+        await route.fulfill(response=answer, body=(await answer.text()).replace("</head>", meta))
+
+    await page.route("**/sign-in?to=/workers", as_with_a_provider)
+    await page.route("**/oidc/login", lambda route: route.fulfill(status=303, headers={"Location": "/"}))
+    await page.reload()
+    await page.get_by_role("link", name="Sign in with your provider").click()
+    await expect(page).to_have_url(re.compile("/workers$"))
+    await page.goto("/")
+    await expect(page.get_by_role("heading", name="Runs", level=1)).to_be_visible()
