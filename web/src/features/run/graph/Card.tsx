@@ -29,7 +29,7 @@ export function Card({ rows, intervals, now }: { rows: readonly Row[]; intervals
       className="absolute bottom-3 left-3 z-10 w-[min(380px,calc(100%-24px))] rounded-panel border border-line-strong bg-surface p-4 shadow-float"
     >
       <header className="flex items-start gap-2">
-        <h3 className="min-w-0 flex-1 font-semibold break-words">{row.id.replace(/(\/|\[\])$/, "")}</h3>
+        <h2 className="min-w-0 flex-1 font-semibold break-words">{row.id.replace(/(\/|\[\])$/, "")}</h2>
         <Button
           look="flat"
           small

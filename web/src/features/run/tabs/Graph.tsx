@@ -191,7 +191,7 @@ function useAround(drawn: Drawn[], lines: Line[], places: Map<string, Placed> | 
         front.reduce((sum, { id }) => sum + (places.get(id)?.y ?? 0) + (places.get(id)?.height ?? 0) / 2, 0) /
         front.length;
       all.drawn.push({ is: "next", id: "what follows" });
-      all.places.set("what follows", { x: right + 44, y: middle - 26, width: 176, height: 52 });
+      all.places.set("what follows", { x: right + 44, y: middle - 26, width: 208, height: 52 });
       for (const { id } of front) all.lines.push({ from: id, to: "what follows", is: "branch" });
     }
     return all;
