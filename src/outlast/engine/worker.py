@@ -121,7 +121,8 @@ class Worker:
 
     def on_runs_changed(self, runs: frozenset[RunId]) -> None:
         """The logs of these runs have grown. A driver here learns of it from its writer; other runs may need an owner."""
-        self.unconfirmed_starts.on_runs_changed(runs)
+        if self.unconfirmed_starts.expected:
+            self.unconfirmed_starts.on_runs_changed(runs)
         if self.own is not None:
             runs &= self.own
         if not self.claim_wakeup.is_set() and not runs <= self.drivers.keys():

@@ -137,6 +137,14 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     reason: Text = ""
 
 
+Version: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{16,128}$")]
+
+
+class CompareVersions(Query, frozen=True, kw_only=True):
+    old: Version
+    new: Version
+
+
 class Statistics(Query, frozen=True, kw_only=True):
     since: Annotated[Number, Meta(description="Created at or after this time; 7 days ago by default.")] | UnsetType = (
         UNSET

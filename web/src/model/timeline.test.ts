@@ -100,6 +100,14 @@ describe("a run whose worker was lost", () => {
     ]);
   });
 
+  it("knows that a run without a takeover is held by the process that created it", () => {
+    const { timeline } = logOf([0, "RunCreated"], [0, "RunStarted"], ...begun(0, "a"), done(1, "a"), [
+      1,
+      "RunCompleted",
+    ]);
+    expect(timeline.holdings.map(({ how }) => how)).toEqual(["queued", "started", "ended"]);
+  });
+
   it("splits an attempt into queue, own work and the engine", () => {
     const axis = axisOf(at(0), at(46), 460);
     const [a, , second] = timeline.attempts;

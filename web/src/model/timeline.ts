@@ -113,12 +113,13 @@ export interface Span {
   who: string;
 }
 
-/** A worker took the run, or nobody had it any more. */
+/** A worker took the run, or nobody had it any more. A run that is `started` at once is held by the process that created
+ * it, which the log does not name. */
 export interface Holding {
   time: number;
   seq: number;
   worker: string;
-  how: "queued" | "claimed" | "expired" | "dead" | "ended" | "paused";
+  how: "queued" | "started" | "claimed" | "expired" | "dead" | "ended" | "paused";
 }
 
 export interface OpenBranch extends Branch {
@@ -394,6 +395,7 @@ export class TimelineBuilder {
       }
       case "RunStarted":
         if (flag(event, "resumed")) this.mark("resumed", event, time);
+        if (this.holdings.at(-1)?.how === "queued") this.hold("started", event, time);
         break;
       case "RunPaused":
         this.mark("paused", event, time);

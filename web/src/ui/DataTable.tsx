@@ -1,6 +1,6 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
+import { ListChecks } from "lucide-react";
 import { type MouseEvent, memo, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { Button } from "./Button";
 import { TickBox } from "./Field";
 import { useKeys } from "./keys";
 import { useSettings } from "./settings";
@@ -114,22 +114,23 @@ export function DataTable<Row>(props: Props<Row>) {
 
   return (
     <div className="rounded-panel border border-line bg-surface">
-      {banner}
-      {isNarrow && selection && rows.length ? (
-        <div className="flex justify-end border-b border-line px-2">
-          <Button
-            look="flat"
-            small
+      <div className="relative">
+        {banner}
+        {isNarrow && selection && rows.length ? (
+          <button
+            type="button"
+            aria-label="Select rows"
             aria-pressed={isSelecting}
             onClick={() => {
               setSelecting(!isSelecting);
               selection.onChange(new Set());
             }}
+            className="absolute inset-y-0 right-0 grid w-11 place-items-center rounded-control text-text-2 aria-pressed:bg-selected aria-pressed:text-text"
           >
-            {isSelecting ? "Do not select" : "Select"}
-          </Button>
-        </div>
-      ) : null}
+            <ListChecks size={16} aria-hidden />
+          </button>
+        ) : null}
+      </div>
       <div role="table" aria-label={label} aria-rowcount={rows.length + 1}>
         <div
           role="row"

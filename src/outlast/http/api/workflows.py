@@ -6,6 +6,7 @@ import time
 
 from msgspec import UNSET
 
+from outlast.errors import NotFound
 from outlast.functions import registry
 from outlast.http import requests as r
 from outlast.http import shapes as s
@@ -64,3 +65,23 @@ async def list_versions(call: Call) -> v.VersionListView:
     name = call.path["workflow"]
     versions = await call.engine.versions.of(name)
     return v.VersionListView(workflow=name, versions=tuple(map(build.version_view, versions)))
+
+
+@operation(
+    "GET",
+    "/workflows/{workflow}/diff",
+    "workflows:read",
+    tag="workflows",
+    query=r.CompareVersions,
+    answers=s.VersionDiffView,
+    refuses=(404,),
+)
+async def compare_versions(call: Call) -> s.VersionDiffView:
+    """Compare the code of two versions of a workflow that runs are of."""
+    query: r.CompareVersions = call.query
+    name = call.path["workflow"]
+    known = {each.version for each in await call.engine.versions.of(name)}
+    for version in (query.old, query.new):
+        if version not in known:
+            raise NotFound(f"no run of workflow {name[:200]} is of version {version[:64]}")
+    return s.VersionDiffView(old=query.old, new=query.new, diff=await call.engine.versions.diff(query.old, query.new))

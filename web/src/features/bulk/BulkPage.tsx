@@ -8,7 +8,6 @@ import {
   type LucideIcon,
   RotateCw,
 } from "lucide-react";
-import { useState } from "react";
 import { Link, useNavigate, useParams, useSearchParams } from "react-router";
 import { answer, api, type View } from "@/api/client";
 import { keys, useMay } from "@/api/queries";
@@ -20,6 +19,7 @@ import { Since } from "@/ui/Duration";
 import { EmptyState } from "@/ui/EmptyState";
 import { LoadError } from "@/ui/LoadError";
 import { Moment } from "@/ui/Moment";
+import { useOnce } from "@/ui/once";
 import { PageHeading } from "@/ui/PageHeading";
 import { Panel } from "@/ui/Panel";
 import { Skeleton } from "@/ui/Skeleton";
@@ -71,7 +71,7 @@ export default function BulkPage() {
     <div className="flex flex-col gap-3">
       <PageHeading
         title={`${data.action.charAt(0).toUpperCase()}${data.action.slice(1)} ${count(data.confirmed)} ${data.confirmed === 1 ? "run" : "runs"}`}
-        end={isOver && data.failed + left > 0 ? <TryAgain run={run} number={data.failed + left} /> : null}
+        end={isOver && data.failed + left > 0 ? <TryAgain run={run} failed={data.failed} left={left} /> : null}
       />
       <p className="text-text-2">
         {isOver ? "Carried out" : "Being carried out"} for {data.by || "somebody"}
@@ -165,26 +165,21 @@ function ResultWord({ result }: { result: Outcome["result"] }) {
   );
 }
 
-function TryAgain({ run, number }: { run: string; number: number }) {
+function TryAgain({ run, failed, left }: { run: string; failed: number; left: number }) {
   const navigate = useNavigate();
   const may = useMay("runs:bulk");
-  const [isBusy, setBusy] = useState(false);
-  if (!may) return null;
-  const send = async () => {
-    setBusy(true);
+  const [send, isBusy] = useOnce(async () => {
     try {
       const made = await answer(api.POST("/api/v1/bulk/{run}/retry", { params: { path: { run } } }));
       navigate(`/bulk/${encodeURIComponent(made.run)}`);
     } catch (error) {
       toastProblem("Not tried again", error);
-    } finally {
-      setBusy(false);
     }
-  };
+  });
+  if (!may) return null;
   return (
-    <Button look="primary" onClick={send} busy={isBusy}>
-      <RotateCw size={14} aria-hidden />{" "}
-      {number === 1 ? "Try the one that is not done again" : `Try the ${count(number)} that are not done again`}
+    <Button look="primary" onClick={() => send()} busy={isBusy} busyText="Trying again…">
+      <RotateCw size={14} aria-hidden /> Try the {count(failed + left)} {left ? "that are not done" : "failed"} again
     </Button>
   );
 }

@@ -96,7 +96,11 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
   const chosen = useViews((kept) => kept.columns);
   const rows = list.shown?.rows ?? [];
   const progress = useProgress(rows);
-  const columns = useMemo(() => columnsOf(chosen, { isUnknown, progress }), [chosen, isUnknown, progress]);
+  const oldest = rows.at(-1)?.created ?? "";
+  const columns = useMemo(
+    () => columnsOf(chosen, { isUnknown, progress }, oldest),
+    [chosen, isUnknown, progress, oldest],
+  );
   const waiting = list.shown?.waiting ?? 0;
   const mayAct = useMay("runs:bulk");
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
@@ -123,7 +127,6 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
         <NoRuns filter={filter} onClear={onClear} />
       </Framed>
     );
-  const last = rows.at(-1)?.created;
   const number = `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}`;
   const all = list.hasMore ? `The newest ${number} that match are shown.` : `${number}, newest first.`;
   return (
@@ -150,8 +153,8 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
                 Show more
               </Button>
             ) : null}
-            {list.hasMore && !list.more && last ? (
-              <Button small onClick={() => onOlder(last)}>
+            {list.hasMore && !list.more && oldest ? (
+              <Button small onClick={() => onOlder(oldest)}>
                 Show older ones
               </Button>
             ) : null}
@@ -178,14 +181,16 @@ function NewRuns({ waiting, all, onShow }: { waiting: number; all: string; onSho
   return (
     <div role="status">
       {waiting ? (
-        <p className="rounded-t-panel border-b border-line bg-run-tint px-4 py-1 text-center text-run max-md:py-2">
+        <p className="rounded-t-panel border-b border-line bg-run-tint px-4 py-1 text-center text-run max-md:px-3.5 max-md:py-2.5 max-md:pr-12 max-md:text-left">
           {waiting === 1 ? "1 new run matches this filter." : `${count(waiting)} new runs match this filter.`}{" "}
           <button type="button" onClick={onShow} className="link">
             Show {waiting === 1 ? "it" : "them"}
           </button>
         </p>
       ) : (
-        <p className="border-b border-line px-4 py-1 text-center text-text-3 max-md:py-2">{all}</p>
+        <p className="border-b border-line px-4 py-1 text-center text-text-3 max-md:px-3.5 max-md:py-2.5 max-md:pr-12 max-md:text-left">
+          {all}
+        </p>
       )}
     </div>
   );

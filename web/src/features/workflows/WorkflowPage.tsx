@@ -4,11 +4,10 @@ import { lazy, Suspense } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { answer, api, type View } from "@/api/client";
 import { keys, useMay } from "@/api/queries";
-import { count, counted, duration } from "@/model/durations";
+import { count, duration } from "@/model/durations";
 import { formOf, noteOf } from "@/model/schema-form";
 import { oneLine } from "@/model/values";
 import { Button } from "@/ui/Button";
-import { CopyId } from "@/ui/CopyId";
 import { LoadError } from "@/ui/LoadError";
 import { Moment, ZoneNote } from "@/ui/Moment";
 import { PageHeading } from "@/ui/PageHeading";
@@ -18,6 +17,7 @@ import { CELL, Table } from "@/ui/Table";
 import { Segments } from "@/ui/Tabs";
 import { SPANS, useKnowing, useStatistics } from "./data";
 import { Knowing } from "./Knowing";
+import { Versions } from "./Versions";
 import { Went } from "./WorkflowsPage";
 
 const Chart = lazy(() => import("./Chart"));
@@ -196,40 +196,5 @@ function Default({ parameter }: { parameter: View<"ParameterView"> }) {
     </>
   ) : (
     <>optional</>
-  );
-}
-
-function Versions({ name, current }: { name: string; current: string | undefined }) {
-  const found = useQuery({
-    queryKey: [...keys.workflows, name, "versions"],
-    queryFn: ({ signal }) =>
-      answer(api.GET("/api/v1/workflows/{workflow}/versions", { params: { path: { workflow: name } }, signal })),
-  });
-  const versions = found.data?.versions;
-  if (!versions?.length) return null;
-  return (
-    <Panel className="mt-4 overflow-hidden" title="Versions" note="the one used last first">
-      <Table label="Versions" columns={["Version", "Runs", "First run", "Last run", "Use"]}>
-        {versions.map((version) => (
-          <tr key={version.version}>
-            <td className={CELL}>
-              <CopyId id={version.version} shown={version.version.slice(0, 8)} />
-            </td>
-            <td className={CELL} data-label="Runs">
-              {counted(version.runs, "run")}
-            </td>
-            <td className={CELL} data-label="First run">
-              <Moment time={version.first} />
-            </td>
-            <td className={CELL} data-label="Last run">
-              <Moment time={version.last} />
-            </td>
-            <td className={`${CELL} text-text-2`}>
-              {version.version === current ? "the newest, runs start with it" : ""}
-            </td>
-          </tr>
-        ))}
-      </Table>
-    </Panel>
   );
 }

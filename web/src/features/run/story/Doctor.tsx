@@ -174,8 +174,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-/** The text as a sentence; one that begins with a command begins as that does. */
+/** The text as a sentence; one that begins with a command keeps it as it is typed. */
 const sentence = (text: string): string => {
-  const begin = text.startsWith("outlast ") ? "o" : text.charAt(0).toUpperCase();
-  return `${begin}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+  const begun = text.startsWith("outlast ") ? text : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
 };
