@@ -62,8 +62,9 @@ export function axisOf(from: number, to: number, width: number, gaps: readonly S
     const idle = some.reduce((sum, gap) => sum + gap.to - gap.from, 0);
     return (width - size * some.length) / Math.max(1e-6, to - from - idle);
   };
-  let collapsed = gaps;
-  let scale = scaleFor(gaps);
+  // a window in which there is nothing but idle time is shown as it is
+  let collapsed = gaps.reduce((left, gap) => left - (gap.to - gap.from), to - from) > 1 ? gaps : [];
+  let scale = scaleFor(collapsed);
   for (let before = -1; collapsed.length !== before; ) {
     before = collapsed.length;
     collapsed = collapsed.filter((gap) => (gap.to - gap.from) * scale > size); // a break must not be wider than its time

@@ -126,7 +126,11 @@ export function RunProvider({ detail: loaded, tab, children }: { detail: RunDeta
   const { log, version, isComplete } = useRunLog(run, detail.at);
   const branch = place.branch ?? (place.at === null ? detail.branch : log.branchAt(place.at));
   const to = useCallback((next: Partial<Place>) => addressOf(run, { ...place, ...next }), [run, place]);
-  const go = useCallback<RunContext["go"]>((next, options) => void navigate(to(next), options), [navigate, to]);
+  const go = useCallback<RunContext["go"]>(
+    // at once: the next key that is pressed counts from the new place
+    (next, options) => void navigate(to(next), { ...options, flushSync: true }),
+    [navigate, to],
+  );
   const value = useMemo<RunContext>(
     () => ({
       ...{ run, detail, log, version, isComplete, place, branch, to, go },

@@ -25,7 +25,10 @@ export function Head({
   const span = axis.to - axis.from - axis.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
   const text = (time: number) => (span < 5_000 ? preciseClock(time, zone).slice(0, -1) : moment(time, now, zone));
   return (
-    <div className="absolute inset-y-0" style={{ left, width: axis.width }}>
+    <div
+      className="pointer-events-none absolute inset-y-0 *:pointer-events-none [&>:is(button,div)]:pointer-events-auto"
+      style={{ left, width: axis.width }}
+    >
       {axis.gaps.map((gap) => {
         const { icon: Icon, colour, text: why } = SPANS[gap.kind];
         return (
