@@ -39,6 +39,8 @@ SETTINGS = {
     "capture_stdout": "Keep what nodes print, like what they log.",
     "grace": "Seconds that nodes have to reach a checkpoint or their end when their run is paused.",
     "dask": 'The Dask cluster for nodes with `run_in="dask"`: its scheduler, or `local` for one that is brought up here.',
+    "url": "The server that commands use instead of the store. The flag is `--server`.",
+    "profile": "The profile that names a server and its token, for commands.",
 }
 
 EVENTS = {

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from outlast.errors import RunDiverged as RunDiverged
     from outlast.errors import RunGone as RunGone
     from outlast.errors import RunHeld as RunHeld
+    from outlast.errors import ServerError as ServerError
     from outlast.errors import StillRunning as StillRunning
     from outlast.errors import StoreError as StoreError
     from outlast.errors import Unawaited as Unawaited
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from outlast.functions.verbs import uuid as uuid
     from outlast.http import asgi as asgi
     from outlast.lifecycle.status import RunStatus as RunStatus
+    from outlast.remote import connect as connect
     from outlast.values.secrets import Secret as Secret
     from outlast.values.secrets import register_secret_source as register_secret_source
 
@@ -79,8 +81,8 @@ _MODULES = {
         "outlast.definition.retry": "Retry",
         "outlast.errors": (
             "AlreadyAnswered AlreadyExists Damaged InvalidInput NodeFailure NotAllowed NotAsked NotDurable NotFound "
-            "NotImportable NotStorable OutlastError Rejected RunCancelled RunDiverged RunGone RunHeld StillRunning "
-            "StoreError Unawaited"
+            "NotImportable NotStorable OutlastError Rejected RunCancelled RunDiverged RunGone RunHeld ServerError "
+            "StillRunning StoreError Unawaited"
         ),
         "outlast.execution.node_context": (
             "Context checkpoint context feedback idempotency_key is_stopping last_checkpoint progress"
@@ -94,6 +96,7 @@ _MODULES = {
         ),
         "outlast.http": "asgi",
         "outlast.lifecycle.status": "RunStatus",
+        "outlast.remote": "connect",
         "outlast.values.secrets": "Secret register_secret_source",
     }.items()
     for name in names.split()

@@ -129,12 +129,8 @@ async def open_desk(
 class Opening:
     """An engine that is not open yet: `async with` opens an `Engine`, `with` a `BlockingEngine`."""
 
-    def __init__(
-        self, settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
-    ) -> None:
-        self._open: Callable[[], AbstractAsyncContextManager[Engine]] = partial(
-            _open, settings, signing_key=signing_key, worker=worker, take_over_others=take_over_others
-        )
+    def __init__(self, open: Callable[[], AbstractAsyncContextManager[Engine]]) -> None:
+        self._open = open
         self._entered: AbstractAsyncContextManager[Engine] | None = None
         self._blocking: BlockingEngine | None = None
         self._outer: Starter | None = None
@@ -210,7 +206,14 @@ def open(
         "grace": seconds_or_none(grace, "grace"),
         "dask": dask,
     }
-    return Opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
+    return opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
+
+
+def opening(
+    settings: Settings, *, signing_key: bytes = b"", worker: bool = True, take_over_others: bool = True
+) -> Opening:
+    """An engine over the store of the settings."""
+    return Opening(partial(_open, settings, signing_key=signing_key, worker=worker, take_over_others=take_over_others))
 
 
 def open_blocking(store: str | Path | None = None, *, worker: bool = True, signing_key: bytes = b"") -> BlockingEngine:
@@ -256,18 +259,6 @@ async def _open(
         )
         open_now.push_async_callback(client._leave)
         yield client
-
-
-@asynccontextmanager
-async def sweeping(settings: Settings, *, stale_after: float, readonly: bool = False) -> AsyncIterator[Sweeper]:
-    """A sweeper over the store of the settings."""
-    store = open_settled(settings, readonly=readonly)
-    ledger = Ledger(store)
-    try:
-        yield Sweeper(ledger, stale_after=stale_after, hold=settings.on_restart == "hold")
-    finally:
-        await ledger.close()
-        await store.close()
 
 
 @asynccontextmanager

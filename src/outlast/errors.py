@@ -28,6 +28,10 @@
     ├── NotBegun               the cluster cannot start the node (a RuntimeError)
     ├── Damaged                the log cannot be read as it was written
     │   └── UnknownEvent       an event type that this version does not know
+    ├── ServerError            a server refused the request, or failed
+    │   ├── ServerAway         no server answers at the address (a ConnectionError)
+    │   ├── NotPermitted       no valid token, or a role without the permission
+    │   └── ServerMismatch     not an Outlast server, or one of another version
     └── StoreError             the store failed
         ├── StoreFull          no space left; nothing was written
         ├── StoreReadOnly      the store is read-only; nothing was written
@@ -272,6 +276,34 @@ class UnknownEvent(Damaged):
             run=run,
             seq=seq,
         )
+
+
+class ServerError(OutlastError):
+    """The server refused the request, or failed."""
+
+    code = "outlast.server_failed"
+    remedy = "Read the message, and the log of the server."
+
+
+class ServerAway(ServerError, ConnectionError):
+    """No server answers at the address."""
+
+    code = "outlast.server_not_running"
+    remedy = "Start it with `outlast serve`, or correct the address."
+
+
+class NotPermitted(ServerError):
+    """The request has no valid token, or its role does not have the permission."""
+
+    code = "outlast.not_permitted"
+    remedy = "Sign in with `outlast login`, set `OUTLAST_TOKEN`, or use a token of another role."
+
+
+class ServerMismatch(ServerError):
+    """The address is not that of an Outlast server, or its version differs too much from this one."""
+
+    code = "outlast.server_mismatch"
+    remedy = "Check the address; install the same version of Outlast on both sides."
 
 
 class StoreError(OutlastError):

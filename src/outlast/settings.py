@@ -12,6 +12,8 @@ G3  An unknown name is refused with the most similar known name. Environment var
     a cluster sets OUTLAST_PORT and the like for a service called outlast.
 G4  Paths in the project's file are relative to the project, whatever the current folder is.
 G5  Blobs belong to the store they were configured with: a store that overrides it keeps its own blobs beside it.
+G6  Commands use the store or a server, whichever the first place with either names. `url` is the server's address, or the
+    address in the profile; it is empty if commands use the store. Only the command line and `connect` read it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from msgspec import Meta, Struct
 from outlast.address import DEFAULT, KINDS, file_at, place_of
 from outlast.errors import InvalidInput
 
-__all__ = ["KEYS", "Durability", "OnRestart", "Settings", "project_root", "read_settings"]
+__all__ = ["KEYS", "Durability", "OnRestart", "Profile", "Settings", "project_root", "read_profile", "read_settings"]
 
 PREFIX = "OUTLAST_"
 OWN_FILE = "outlast.toml"
@@ -43,7 +45,8 @@ class Settings(Struct, frozen=True):
     """The settings of a process. `blobs` is empty if the blobs are beside the store; 0 `processes` means one for each
     core. `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once,
     `grace` how many seconds nodes have to reach a checkpoint or their end when their run is paused. `unawaited` is the
-    effect of calls that a run never awaited. `dask` is the address of the cluster for nodes with `run_in="dask"`."""
+    effect of calls that a run never awaited. `dask` is the address of the cluster for nodes with `run_in="dask"`. `url` is
+    the address of the server that commands use instead of the store, `profile` the table with its address and token."""
 
     store: str
     blobs: str = ""
@@ -58,8 +61,17 @@ class Settings(Struct, frozen=True):
     capture_stdout: bool = False
     grace: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
     dask: Annotated[str, Meta(pattern=r"^(local(:[1-9][0-9]{0,3})?|[a-z]+://[^\s/]+)?$")] = ""
+    url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
+    profile: str = ""
     root: Path = Path()
     sources: Mapping[str, str] = {}
+
+
+class Profile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server, named in the project's file: `[profiles.NAME]`."""
+
+    url: Annotated[str, Meta(pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
+    token: str = ""
 
 
 ALLOWED = {
@@ -76,8 +88,13 @@ ALLOWED = {
     "capture_stdout": "true or false",
     "grace": "a number of seconds from 0 to 86400",
     "dask": "the address of a scheduler such as tcp://host:8786, or local, or local:2 for two workers here",
+    "url": "the address of a server, such as https://outlast.example.com",
+    "profile": "the name of a table below [profiles] in the file of the project",
 }
 KEYS = tuple(ALLOWED)
+PROFILES = "profiles"
+_FLAGS = {"url": "server"}
+"""Flags with another name than their setting."""
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name in ALLOWED}
 
 
@@ -92,6 +109,14 @@ class _Project(NamedTuple):
     root: Path
     file: Path | None = None
     table: Mapping[str, Any] = {}
+    profiles: Mapping[str, Any] = {}
+
+    @classmethod
+    def of(cls, root: Path, file: Path, table: Mapping[str, Any]) -> _Project:
+        profiles = table.get(PROFILES, {})
+        if not isinstance(profiles, dict):
+            raise InvalidInput(f"file {file}: {PROFILES} is not a table: write [{PROFILES}.NAME] and the url below it")
+        return cls(root, file, {key: value for key, value in table.items() if key != PROFILES}, profiles)
 
 
 def read_settings(
@@ -107,7 +132,7 @@ def read_settings(
     defaults = {"store": str(project.root / DEFAULT)} | {key: _FIELDS[key].default for key in KEYS[1:]}
     places = [
         _proved(lambda _: "argument", given or {}),
-        _proved(lambda key: f"flag --{key.replace('_', '-')}", flags or {}),
+        _proved(lambda key: f"flag --{_FLAGS.get(key, key).replace('_', '-')}", flags or {}),
         _environment(os.environ if environment is None else environment),
         _proved(lambda _: f"file {project.file}", project.table, root=project.root),
         _Place(lambda _: "default", defaults),
@@ -117,7 +142,42 @@ def read_settings(
     sources = {key: place.name(key) for key, place in chosen.items()}
     if values["blobs"] and place_of(values["store"]) != place_of(_store_named_with("blobs", places)):
         values["blobs"], sources["blobs"] = "", f"default ({sources['blobs']} goes with another store)"
+    values["url"], sources["url"] = _server(places, project)
     return Settings(**values, root=project.root, sources=sources)
+
+
+def _server(places: list[_Place], project: _Project) -> tuple[str, str]:
+    """The address of the server that commands use, and where it comes from; empty if they use the store (G6)."""
+    for place in places[:-1]:
+        named = [key for key in ("url", "profile", "store") if place.values.get(key)]
+        if len(named) > 1 and place.name("store").startswith("flag"):
+            raise InvalidInput(f"{' and '.join(map(place.name, named))} exclude each other: give one of them")
+        if "url" in named:
+            return place.values["url"].rstrip("/"), place.name("url")
+        if "profile" in named:
+            name = place.values["profile"]
+            return _profile(project, name, place.name("profile")).url.rstrip("/"), f"profile {name}"
+        if "store" in named:
+            break
+    return "", "default"
+
+
+def read_profile(name: str, start: Path | None = None) -> Profile:
+    """A profile of the project that the folder `start` belongs to."""
+    return _profile(_project(start if start is not None else _here()), name, "profile")
+
+
+def _profile(project: _Project, name: str, source: str) -> Profile:
+    if name not in project.profiles:
+        known = f"there are {', '.join(sorted(project.profiles))}" if project.profiles else "there are none"
+        raise InvalidInput(
+            f"{source}: there is no profile {name!r} in {project.file or OWN_FILE}, {known}: write [{PROFILES}.{name}] "
+            "and the url below it"
+        )
+    try:
+        return msgspec.convert(project.profiles[name], Profile)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"file {project.file}: {PROFILES}.{name} is not valid: {error}") from None
 
 
 def _store_named_with(key: str, places: list[_Place]) -> str:
@@ -206,9 +266,9 @@ def _project(start: Path) -> _Project:
     start = start.absolute()
     for folder in (start, *start.parents):
         if os.path.isfile(own := folder / OWN_FILE):
-            return _Project(folder, own, _toml(own, _read(own)))
+            return _Project.of(folder, own, _toml(own, _read(own)))
         if os.path.isfile(shared := folder / SHARED_FILE) and (table := _ours_in(shared)) is not None:
-            return _Project(folder, shared, table)
+            return _Project.of(folder, shared, table)
     holders = (folder for folder in (start, *start.parents) if os.path.isfile(folder / DEFAULT))
     return _Project(next(holders, start))
 

@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 from outlast.cli.app import app
 from outlast.stores.sqlite import SqliteStore
 from support import commands, made_runs
+from support.server_thread import ServerThread, served
 
 PATIENCE = 30
 """Seconds after which what is waited for will not come."""
@@ -69,6 +70,25 @@ def shell(original: tuple[Path, dict[str, str]], tmp_path: Path, monkeypatch: py
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
     return Shell(tmp_path, runs)
+
+
+@pytest.fixture
+def server(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerThread]:
+    """A server over the same store, which changes nothing by itself. No command uses it unless it is named."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(shell.folder / "config"))
+    monkeypatch.delenv("OUTLAST_TOKEN", raising=False)
+    with served(shell.store, recover=False) as server:
+        yield server
+
+
+@pytest.fixture(params=["store", "server"])
+def anywhere(request: pytest.FixtureRequest, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """The shell twice: its commands work on the store, or on a server over it."""
+    if request.param == "server":
+        server = request.getfixturevalue("server")
+        monkeypatch.setenv("OUTLAST_URL", server.url)
+        monkeypatch.setenv("OUTLAST_TOKEN", server.tokens["admin"])
+    return shell
 
 
 @pytest.fixture

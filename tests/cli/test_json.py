@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -68,10 +69,14 @@ WRITING = {
 RUNNING = {
     "run": ("run_result", ["run", "flows.py:greet", "name=zoe", "--id", "g"]),
     "run that fails": ("run_result", ["run", "flows.py:fragile", "--id", "f"]),
+    "run that is created": ("run_status", ["run", "flows.py:greet", "name=zoe", "--id", "d", "--no-start"]),
+    "start": ("run_result", ["start", "d"]),
     "resume and wait": ("run_result", ["resume", "f"]),
     "show of a run with values": ("run_detail", ["show", "g"]),
     "logs": ("log_line", ["logs", "f"]),
 }
+ONLY_STORE = {"db": 2, "copy": 1}
+"""Commands that refuse a server, and the words of their names."""
 BULK = {"bulk show": ("bulk", ["bulk", "show"]), "bulk retry": ("bulk", ["bulk", "retry"])}
 EXIT_CODES = (0, 1, 4)
 """Done, or a finding, or the run that was waited for failed: the JSON is printed all the same."""
@@ -88,9 +93,16 @@ def must_be_views(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("what", [*READING, *WRITING])
-def test_a_command_prints_views(what: str, shell: Any) -> None:
+def test_a_command_prints_views(what: str, anywhere: Any) -> None:
     name, words = (READING | WRITING)[what]
-    answer = shell(*(word.format(**shell.runs) for word in words), "-o", "json")
+    if "OUTLAST_URL" in os.environ and what == "bulk start":
+        words = [*words, "--dry-run"]  # this server has no worker
+        name = "bulk_preview"
+    answer = anywhere(*(word.format(**anywhere.runs) for word in words), "-o", "json")
+    if "OUTLAST_URL" in os.environ and words[0] in ONLY_STORE:
+        assert (answer.exit_code, answer.stdout) == (2, "")
+        assert f"`outlast {' '.join(words[: ONLY_STORE[words[0]]])}` works on a store" in answer.stderr
+        return
     assert answer.exit_code in EXIT_CODES, answer.output
     must_be_views(answer.stdout, name)
 

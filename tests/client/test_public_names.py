@@ -15,9 +15,9 @@ from outlast.client.versions import Versions
 NAMES = """
 AlreadyAnswered AlreadyExists BlockingEngine BlockingRunHandle Call Context Damaged Engine InvalidInput Node
 NodeFailure NotAllowed NotAsked NotDurable NotFound NotImportable NotStorable OutlastError Question RaceResult
-Rejected Retry RunCancelled RunDiverged RunFilter RunGone RunHandle RunHeld RunStatus RunSummary Secret
-StillRunning StoreError Unawaited Workflow __version__ approve asgi ask checkpoint context continue_as_new events
-feedback first gather idempotency_key is_stopping last_checkpoint map node now open open_blocking output_path
+Rejected Retry RunCancelled RunDiverged RunFilter RunGone RunHandle RunHeld RunStatus RunSummary Secret ServerError
+StillRunning StoreError Unawaited Workflow __version__ approve asgi ask checkpoint connect context continue_as_new
+events feedback first gather idempotency_key is_stopping last_checkpoint map node now open open_blocking output_path
 progress race random register_secret_source run sleep step uuid workflow
 """
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outlast.errors import InvalidInput
-from outlast.settings import ALLOWED, KEYS, Settings, project_root, read_settings
+from outlast.settings import ALLOWED, KEYS, Profile, Settings, project_root, read_profile, read_settings
 
 
 @pytest.fixture
@@ -76,15 +76,15 @@ def test_every_setting_can_be_given_in_every_place(project: Path) -> None:
         "grace": 0.5,
         "dask": "tcp://scheduler:8786",
     }
-    assert tuple(said) == KEYS
+    assert (*said, "url", "profile") == KEYS
     text = "\n".join(f"{key} = {_toml(value)}" for key, value in said.items())
     variables = {f"OUTLAST_{key.upper()}": _variable(value) for key, value in said.items()}
     expected = tuple(said.values())
     for place in ({"given": said}, {"flags": said}, {"environment": variables}, {"text": text}):
         (project / "outlast.toml").write_text("")
         settings = read(project, **place)
-        assert tuple(getattr(settings, key) for key in KEYS) == expected
-        assert "default" not in settings.sources.values()
+        assert tuple(getattr(settings, key) for key in said) == expected
+        assert "default" not in [settings.sources[key] for key in said]
 
 
 def _toml(value: Any) -> str:
@@ -101,9 +101,66 @@ def test_a_flag_and_a_variable_are_named_as_they_are_typed(project: Path) -> Non
     assert settings.sources["capture_stdout"] == "environment OUTLAST_CAPTURE_STDOUT"
 
 
+# --- the store or a server
+
+SHOP = """
+store = "/data/runs.db"
+[profiles.shop]
+url = "https://shop.example.com/outlast/"
+token = "secret"
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "url"),
+    [
+        ({}, {}, ""),
+        ({"url": "http://here:8470/"}, {}, "http://here:8470"),
+        ({}, {"OUTLAST_URL": "http://here:8470"}, "http://here:8470"),
+        ({"profile": "shop"}, {}, "https://shop.example.com/outlast"),
+        ({}, {"OUTLAST_PROFILE": "shop"}, "https://shop.example.com/outlast"),
+        ({"profile": "shop"}, {"OUTLAST_URL": "http://here:8470"}, "https://shop.example.com/outlast"),
+        ({"store": "runs.db"}, {"OUTLAST_URL": "http://here:8470"}, ""),
+        ({}, {"OUTLAST_URL": "http://here:8470", "OUTLAST_STORE": "runs.db"}, "http://here:8470"),
+        ({"url": "http://here:8470"}, {"OUTLAST_STORE": "runs.db"}, "http://here:8470"),
+    ],
+)
+def test_the_first_place_that_names_a_store_or_a_server_decides(
+    project: Path, given: dict[str, str], environment: dict[str, str], url: str
+) -> None:
+    assert read(project, SHOP, flags=given, environment=environment).url == url
+
+
+def test_a_store_and_a_server_on_one_command_line_are_refused(project: Path) -> None:
+    with pytest.raises(InvalidInput, match="flag --server and flag --store exclude each other"):
+        read(project, flags={"store": "runs.db", "url": "http://here:8470"})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "there is no profile 'shop' in .*outlast.toml, there are none"),
+        ('[profiles.other]\nurl = "http://x"', "there is no profile 'shop' in .*, there are other"),
+        ('[profiles.shop]\nurl = "ftp://x"', "profiles.shop is not valid"),
+        ('[profiles.shop]\nurl = "http://x"\ntokn = "s"', "profiles.shop is not valid: .*tokn"),
+        ("profiles = 3", "profiles is not a table"),
+    ],
+)
+def test_a_profile_that_is_missing_or_wrong_is_refused(project: Path, text: str, told: str) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        read(project, text, flags={"profile": "shop"})
+
+
+def test_a_profile_has_the_token_of_its_server(project: Path) -> None:
+    read(project, SHOP)
+    assert read_profile("shop", project) == Profile(url="https://shop.example.com/outlast/", token="secret")
+
+
 # --- what cannot be meant
 
 BAD: dict[str, list[Any]] = {
+    "url": ["here:8470", "ftp://here", "http://user:word@here", "http://here?x=1", 3],
+    "profile": [3],
     "store": ["", "ftp://there/x", "sqlite:runs.db", 3],
     "blobs": [3],
     "apps": [3, [3], [""]],

@@ -11,10 +11,10 @@ import typer
 from outlast.cli import prompt
 from outlast.cli.console import show_reply
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import ByOption, Output, OutputOption, RunArgument
 from outlast.cli.parameters import read_json
 from outlast.cli.questions import expected, parsed
-from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
@@ -53,7 +53,7 @@ async def answer(
     """
     if (value is not None) + (document is not None) + yes + no > 1:
         raise InvalidInput("give one answer: a VALUE, --json, --yes or --no")
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found, question = await engine.diagnostics.open_question(await engine.find(run), interaction)
     if yes or no:
         given: Any = yes
@@ -61,7 +61,7 @@ async def answer(
         given = read_json(document, "--json")
     else:
         given = parsed(value, schema_of(question)) if value is not None else await _ask(found, question)
-    async with open_desk(settings) as engine:
+    async with opened(settings) as engine:
         await engine.answer(found, given, interaction=question.id, by=by)
     exact = msgspec.Raw(json.dumps(given).encode())  # integers of any size
     view = AnswerView(run=found, interaction=question.id, answer=exact)

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 from outlast import __version__
 from outlast.cli.command import Command, Group
-from outlast.cli.options import StoreOption
+from outlast.cli.options import ProfileOption, ServerOption, StoreOption, flags_of
 
 COMMANDS = {
     "run": ("outlast.cli.run:run", "Run a workflow and print its result."),
@@ -35,9 +35,11 @@ COMMANDS = {
     "worker": ("outlast.cli.worker:worker", "Execute runs until stopped."),
     "workers": ("outlast.cli.worker:workers", "List the workers of a store."),
     "sweeper": ("outlast.cli.worker:sweeper", "Find runs without a worker and make them ready."),
+    "login": ("outlast.cli.login:login", "Keep the token for a server."),
+    "logout": ("outlast.cli.login:logout", "Forget the token for a server."),
     "serve": ("outlast.cli.serve:serve", "Serve the HTTP API, and advance runs."),
     "dev": ("outlast.cli.serve:dev", "Serve for development, with reload."),
-    "token": ("outlast.cli.serve:tokens", "Create, list and revoke tokens of the server."),
+    "token": ("outlast.cli.tokens:tokens", "Create, list and revoke tokens of the server."),
     "audit": ("outlast.cli.audit:audit", "Show what was changed through the server."),
     "doctor": ("outlast.cli.doctor:doctor", "Diagnose runs, and repair them with --fix."),
     "verify": ("outlast.cli.verify:verify", "Verify logs: every invariant and every digest."),
@@ -101,6 +103,8 @@ def _show_version(wanted: bool) -> None:
 def outlast(
     ctx: typer.Context,
     store: StoreOption = None,
+    server: ServerOption = None,
+    profile: ProfileOption = None,
     _version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
@@ -111,5 +115,8 @@ def outlast(
     The store is the value of --store, else of the variable OUTLAST_STORE, else
     of outlast.toml or pyproject.toml in the project of the current folder, else
     .outlast/runs.db in that project.
+
+    With --server or --profile, or the variable OUTLAST_URL or OUTLAST_PROFILE,
+    commands use a server instead.
     """
-    ctx.obj = store
+    ctx.obj = flags_of(store, server, profile)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from outlast.cli.console import notice, show_view
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Form, FormOption
 from outlast.compose import open_settled
 from outlast.errors import NotSetUp
 from outlast.settings import Settings
 from outlast.views.times import parse_time
+from outlast.views.types import AuditListView
 
 
 @command
@@ -35,6 +37,28 @@ async def audit(
     outlast audit --since 7d --who ines
     outlast audit --action cancel_run -o json
     """
+    given = {"by": who or "", "action": tuple(action or ()), "subject": subject or ""}
+    view, now = await (_asked if settings.url else _read)(settings, given, since, limit)
+    show_view(view, output, now=now)
+    if output is Form.TEXT and not view.entries:
+        notice("no request matches")
+    if view.next and output is Form.TEXT:
+        notice("there are more: use --limit")
+    return SOUND
+
+
+async def _asked(settings: Settings, given: dict[str, Any], since: str | None, limit: int) -> tuple[AuditListView, int]:
+    """The entries from a server."""
+    from outlast.remote.engine import RemoteEngine
+
+    async with opened(settings) as engine:
+        assert isinstance(engine, RemoteEngine)
+        now = await engine.diagnostics.now()
+        return await engine.audit(limit, since=parse_time(since, now) if since else None, **given), now
+
+
+async def _read(settings: Settings, given: dict[str, Any], since: str | None, limit: int) -> tuple[AuditListView, int]:
+    """The entries in the store."""
     try:
         from outlast.http.audit import Audit, AuditFilter
         from outlast.http.shapes import audit_view
@@ -45,17 +69,12 @@ async def audit(
     try:
         now = await store.now()
         wanted = AuditFilter(
-            by=who or "",
-            actions=tuple(action or ()),
-            subject=subject or "",
+            by=given["by"],
+            actions=given["action"],
+            subject=given["subject"],
             since=parse_time(since, now) if since else 0,
         )
         found, next = await Audit(store).find(wanted, limit=limit)
     finally:
         await store.close()
-    show_view(AuditListView(entries=tuple(map(audit_view, found)), next=next or None), output, now=now)
-    if output is Form.TEXT and not found:
-        notice("no request matches")
-    if next and output is Form.TEXT:
-        notice("there are more: use --limit")
-    return SOUND
+    return AuditListView(entries=tuple(map(audit_view, found)), next=next or None), now

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from outlast.cli.console import WIDE, show_view, width
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Output, OutputOption, RunArgument
-from outlast.compose import open_desk
 from outlast.settings import Settings
 from outlast.views.build import branch_view
 from outlast.views.types import BranchTreeView
@@ -23,7 +23,7 @@ async def branches(settings: Settings, run: RunArgument, output: OutputOption = 
     outlast branches 01a1e436-2c39
     outlast explain 01a1e436-2c39@0
     """
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.find(run)
         view = BranchTreeView(run=found, branches=tuple(map(branch_view, await engine.branches(found))))
     show_view(view, output, ids=[f"{found}@{each.branch}" for each in view.branches], full=width() >= WIDE)

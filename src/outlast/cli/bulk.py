@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from outlast.cli.command import Command, group
 from outlast.cli.console import notice, show_view
 from outlast.cli.entrypoint import MISUSED, SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import ByOption, Form, FormOption, ReasonOption, RunArgument
 from outlast.cli.outcome import where_of
 from outlast.cli.parameters import read_json
 from outlast.cli.ps import wanted_of
 from outlast.cli.run import working
 from outlast.client.bulk import ACTIONS, MAX_RUNS
-from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.timeline.phrases import counted
@@ -79,7 +79,7 @@ async def start(
     if (value is not None) is not (chosen == "answer"):
         raise InvalidInput("the answer is given with --json, for the action answer only")
     given = read_json(value, "--json") if value is not None else None
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
         runs = wanted_of(status or ())
         wanted = RunFilter(
@@ -98,11 +98,11 @@ async def start(
     if not yes:
         _confirm(chosen, preview.matched, preview.allowed[chosen])
     if no_wait:
-        async with open_desk(settings) as desk:
+        async with opened(settings) as desk:
             run = await desk.bulk.start(chosen, wanted, runs.has, by=by, reason=reason, value=given)
         notice(f"run {run} carries it out: outlast bulk show {run}{where_of(settings)}")
         return SOUND
-    async with working(settings) as engine:
+    async with _working(settings) as engine:
         run = await engine.bulk.start(chosen, wanted, runs.has, by=by, reason=reason, value=given)
         notice(f"run {run} carries it out")
         await engine.result(run)
@@ -125,7 +125,7 @@ async def show(settings: Settings, run: RunArgument, output: FormOption = Form.T
     \b
     outlast bulk show 01a1e436-2c39
     """
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.find(run)
     return await _show(settings, found, output)
 
@@ -140,7 +140,7 @@ async def retry(
     \b
     outlast bulk retry 01a1e436-2c39
     """
-    async with open_desk(settings) if no_wait else working(settings) as engine:
+    async with opened(settings) if no_wait else _working(settings) as engine:
         again = await engine.bulk.retry(await engine.find(run), by=by)
         notice(f"run {again} tries them again")
         if not no_wait:
@@ -148,8 +148,13 @@ async def retry(
     return SOUND if no_wait else await _show(settings, again, output)
 
 
+def _working(settings: Settings) -> Any:
+    """An engine that carries the action out here, or a server that does."""
+    return opened(settings) if settings.url else working(settings)
+
+
 async def _show(settings: Settings, run: RunId, form: Form) -> int:
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         view, _ = bulk_view(await engine.bulk.progress(run), limit=MAX_RUNS)
     show_view(view, form)
     return SOUND

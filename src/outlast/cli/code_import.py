@@ -46,10 +46,10 @@ def _found(apps: Iterable[str], settings: Settings, find: Callable[[], T]) -> T:
 
 
 def load_here(apps: Iterable[str], settings: Settings) -> None:
-    """Import the apps, so that their workflows are registered."""
+    """Import the apps, so that their workflows are registered. A server has its own."""
     from outlast.functions.workflow_import import load_apps
 
-    if apps or settings.apps:
+    if not settings.url and (apps or settings.apps):
         extend_path(settings)
         _imported(lambda: load_apps([*apps, *settings.apps]))
 

@@ -9,9 +9,9 @@ import typer
 
 from outlast.cli.console import UNLIMITED, show_lines, width, write_json
 from outlast.cli.entrypoint import DIFFERS, FAILED, SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Form, FormOption
 from outlast.cli.run_argument import BranchArgument, found
-from outlast.compose import open_desk
 from outlast.settings import Settings
 from outlast.views.build import comparison_view
 from outlast.views.comparison import lines
@@ -44,7 +44,7 @@ async def compare(
     outlast compare 01a1e436-2c39@1 01a1e436-2c39@3
     outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'
     """
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         run, branch = await found(engine, left)
         if right is None:
             comparison = await engine.compare(run, branch=branch)

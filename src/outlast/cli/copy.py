@@ -11,7 +11,7 @@ import typer
 from outlast.address import place_of
 from outlast.cli.console import notice, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, carry_out
-from outlast.cli.options import Form, FormOption, KeyFileOption, SomeRunsArgument, settings_of
+from outlast.cli.options import Form, FormOption, KeyFileOption, SomeRunsArgument, settings_of, store_settings_of
 from outlast.cli.progress import Ticker
 from outlast.compose import open_both, read_key
 from outlast.errors import InvalidInput
@@ -20,6 +20,8 @@ from outlast.maintenance.transfer import copy_runs
 from outlast.settings import Settings
 from outlast.views.build import copied_view
 from outlast.views.types import CopiedRunView, CopyView
+
+WHY = "name both stores with --from and --to"
 
 
 def copy(
@@ -53,7 +55,9 @@ def copy(
         if bool(runs) == everything:
             raise InvalidInput("give either the runs to copy or --all")
         key = read_key(Path(key_file)) if key_file is not None else b""
-        return _copy(settings_of(ctx, source), settings_of(ctx, target), runs or [], key, force, output)
+        return _copy(
+            store_settings_of(ctx, WHY, store=source), settings_of(ctx, target), runs or [], key, force, output
+        )
 
     carry_out(begin)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ app = group("Inspect and back up the store.")
 
 
 @app.command(cls=Command)
-@command
+@partial(command, store_only="use it where the store is")
 async def info(settings: Settings, output: FormOption = Form.TEXT) -> int:
     """Show the size, version, runs, blobs and workers of the store.
 
@@ -32,7 +33,7 @@ async def info(settings: Settings, output: FormOption = Form.TEXT) -> int:
 
 
 @app.command(cls=Command)
-@command
+@partial(command, store_only="use it where the store is")
 async def backup(
     settings: Settings,
     dest: Annotated[str, typer.Argument(help="File to create. Its blobs are copied beside it.", metavar="DEST")],

@@ -10,17 +10,17 @@ import typer
 from outlast.cli.code_import import load_here
 from outlast.cli.console import notice, show_view, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, command
+from outlast.cli.opening import opened
 from outlast.cli.options import AppOption, BlobsOption, Form, FormOption, SomeRunsArgument
 from outlast.cli.progress import Ticker, each_run
 from outlast.client import Diagnosis, Engine, Finding
-from outlast.compose import open_desk
-from outlast.errors import InvalidInput, NotFound, OutlastError
+from outlast.errors import InvalidInput, NotFound, OutlastError, ServerError
 from outlast.history.ids import RunId
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
-from outlast.views.actions import planned_repair, repair
 from outlast.views.build import examination_view
+from outlast.views.examination import examine
 from outlast.views.types import DoctorView, ExaminationView
 
 
@@ -61,7 +61,7 @@ async def _examine(
 ) -> int:
     fix, dry_run, _ = how
     ticker, examined, ill, seen = Ticker(), list[ExaminationView](), 0, 0
-    async with open_desk(settings, readonly=not fix or dry_run) as engine:
+    async with opened(settings, readonly=not fix or dry_run) as engine:
         wanted = [await engine.find(name) for name in names]
         async for run in each_run(engine, wanted, ticker, "examining", unfinished=not everything):
             view = await _examined(engine, run, *how)
@@ -83,14 +83,11 @@ async def _examine(
 
 async def _examined(engine: Engine, run: RunId, fix: bool, dry_run: bool, blobs: bool) -> ExaminationView | None:
     try:
-        found = await engine.diagnose(run, blobs=blobs)
+        return await examine(engine, run, fix=fix, dry_run=dry_run, blobs=blobs)
     except NotFound:
         return None  # removed after it was listed
+    except ServerError:
+        raise
     except (OutlastError, *STRANGE) as error:  # the other runs are examined all the same
         finding = Finding(code="G3", standing="reported", sentence=f"the run cannot be examined: {error}")
         return examination_view(Diagnosis(run, "unreadable", (finding,)))
-    if not fix or not found.remedies:
-        return examination_view(found)
-    if dry_run:
-        return examination_view(found, [await planned_repair(engine, run, found.remedies[0])])
-    return examination_view(found, await repair(engine, run), await engine.diagnose(run, blobs=blobs))

@@ -11,8 +11,18 @@ import typer
 
 from outlast.cli import streams
 from outlast.cli.console import notice
-from outlast.cli.options import StoreOption, settings_of
-from outlast.errors import Damaged, NotFound, OutlastError, StoreError, StoreUnusable
+from outlast.cli.options import ProfileOption, ServerOption, StoreOption, settings_of, store_settings_of
+from outlast.errors import (
+    Damaged,
+    InvalidInput,
+    NotFound,
+    NotPermitted,
+    OutlastError,
+    ServerAway,
+    ServerError,
+    StoreError,
+    StoreUnusable,
+)
 
 SOUND, VIOLATED, MISUSED, FAILED, INTERRUPTED, UNREAD, TERMINATED = 0, 1, 2, 3, 130, 141, 143
 RUN_FAILED, RUN_HELD, RUN_CANCELLED, RUN_PAUSED = 4, 5, 6, 7
@@ -23,7 +33,7 @@ EXIT_CODES = {
     SOUND: "success",
     VIOLATED: "a log is damaged or breaks an invariant; the doctor found a problem; `--exit-code` found a difference",
     MISUSED: "the command is wrong, or the run does not exist",
-    FAILED: "the store could not be opened or read, or the output could not be written",
+    FAILED: "the store or the server failed or could not be reached, or the output could not be written",
     RUN_FAILED: "the run failed",
     RUN_HELD: "the run is held: a person must decide",
     RUN_CANCELLED: "the run was cancelled",
@@ -34,23 +44,54 @@ EXIT_CODES = {
 }
 
 
-def command(function: Callable[..., Coroutine[Any, Any, int]], *, damaged: int = VIOLATED) -> Callable[..., None]:
+def command(
+    function: Callable[..., Coroutine[Any, Any, int]], *, damaged: int = VIOLATED, store_only: str = ""
+) -> Callable[..., None]:
     """A command for Typer, of a function that is called with the settings in force and returns its exit code as a
-    coroutine. The option --store is added. A function that is not `async` can block before the loop starts, such as with
-    imports: on the loop, a first Ctrl+C would wait for their end."""
+    coroutine. The options --store, --server and --profile are added; `store_only` is what to do instead if the command
+    cannot use a server. A function that is not `async` can block before the loop starts, such as with imports: on the loop,
+    a first Ctrl+C would wait for their end."""
 
-    def begin(ctx: typer.Context, store: str | None = None, **given: Any) -> None:
-        carry_out(lambda: function(settings_of(ctx, store), **given), damaged=damaged)
+    def begin(
+        ctx: typer.Context,
+        store: str | None = None,
+        server: str | None = None,
+        profile: str | None = None,
+        **given: Any,
+    ) -> None:
+        def called() -> Coroutine[Any, Any, int]:
+            flags = {"store": store, "server": server, "profile": profile}
+            settings = store_settings_of(ctx, store_only, **flags) if store_only else settings_of(ctx, **flags)
+            return function(settings, **(_for_server(ctx, given) if settings.url else given))
+
+        carry_out(called, damaged=damaged)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    option = inspect.Parameter("store", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=StoreOption)
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in (("store", StoreOption), ("server", ServerOption), ("profile", ProfileOption))
+    ]
     at = next((place for place, each in enumerate(own) if each.name == "output"), len(own))
-    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own[:at], option, *own[at:], context)]
+    parameters = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own[:at], *options, *own[at:], context)
+    ]
     begin.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     begin.__annotations__ = {each.name: each.annotation for each in parameters}
     begin.__name__, begin.__doc__ = function.__name__, function.__doc__
     return begin
+
+
+def _for_server(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a command that uses a server: it has the code, and records the name of the token as the user."""
+    if given.get("app"):
+        raise InvalidInput("--app: the server has the code of the runs: omit --app")
+    if "by" not in given:
+        return given
+    source = ctx.get_parameter_source("by")
+    if source is not None and source.name != "DEFAULT":
+        raise InvalidInput("--by: a server records the name of the token as the user: omit --by")
+    return given | {"by": ""}
 
 
 def carry_out(begin: Callable[[], Coroutine[Any, Any, int]], *, damaged: int = VIOLATED) -> NoReturn:
@@ -85,15 +126,19 @@ def code_of(error: OutlastError) -> int:
     """Damage in the log of a run is a finding; a store that cannot be read is a failure."""
     if isinstance(error, Damaged):
         return VIOLATED if error.run else FAILED
-    return FAILED if isinstance(error, StoreError) else MISUSED
+    return FAILED if isinstance(error, StoreError | ServerError) else MISUSED
 
 
 def advice(error: OutlastError) -> str:
     """What to do about an error whose message does not include it."""
     if isinstance(error, StoreUnusable):
         return "Choose another store with --store PATH or the variable OUTLAST_STORE."
+    if isinstance(error, ServerAway):
+        return "Start it with `outlast serve`, or name another address with --server or OUTLAST_URL."
+    if isinstance(error, NotPermitted):
+        return "Sign in with `outlast login`, or set OUTLAST_TOKEN to a token whose role allows it."
     if isinstance(error, NotFound):
-        return "`outlast ps` lists the runs of the store. A unique prefix of an id is enough."
+        return "`outlast ps` lists the runs. A unique prefix of an id is enough."
     if isinstance(error, Damaged) and error.run:
         return f"`outlast verify {error.run}` shows all problems; `--everything --after N` reads the events after N."
     return ""

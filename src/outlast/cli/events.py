@@ -10,10 +10,10 @@ import typer
 
 from outlast.cli.console import WIDE, show_lines, width, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Output, OutputOption, RunArgument
 from outlast.cli.streams import own
 from outlast.client import Entry, Interval
-from outlast.compose import open_desk
 from outlast.errors import Damaged, InvalidInput
 from outlast.lifecycle.timeline import text_of
 from outlast.settings import Settings
@@ -61,7 +61,7 @@ async def events(
     """
     if follow and branch is not None:
         raise InvalidInput("--follow shows the current branch: omit --branch")
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.find(run)
         wanted = engine.events(found, branch=branch, everything=everything, after=after)
         lines = EventLines()

@@ -8,10 +8,10 @@ import typer
 
 from outlast.cli.console import show_lines, write_json
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Form, FormOption
 from outlast.cli.outcome import where_of
 from outlast.cli.run_argument import BranchArgument, found
-from outlast.compose import open_desk
 from outlast.settings import Settings
 from outlast.views.explanation import lines
 
@@ -33,7 +33,7 @@ async def explain(
     outlast explain 01a1e436-2c39@1 --full
     outlast explain 01a1e436-2c39 -o json | jq -r '.timeline.entries[].text'
     """
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         name, branch = await found(engine, run)
         explanation = await engine.explain(name, branch=branch, full=full)
     if output is Form.JSON:

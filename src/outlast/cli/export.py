@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +22,7 @@ from outlast.maintenance import exported
 from outlast.settings import Settings
 
 
-@command
+@partial(command, store_only="use it where the store is")
 async def export(
     settings: Settings,
     runs: RunsArgument,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +18,7 @@ from outlast.views.lines import line
 
 
 def init(
+    ctx: typer.Context,
     folder: Annotated[str, typer.Argument(help="Folder of the project.", metavar="FOLDER")] = ".",
 ) -> None:
     """Create a project: settings, a first workflow, its tests, a README.
@@ -27,7 +29,13 @@ def init(
     outlast init
     outlast init my-project
     """
-    carry_out(lambda: _init(Path(folder)))
+
+    def begin() -> Coroutine[Any, Any, int]:
+        if "url" in ctx.obj or "profile" in ctx.obj:
+            raise InvalidInput("`outlast init` creates files here: omit --server and --profile")
+        return _init(Path(folder))
+
+    carry_out(begin)
 
 
 async def _init(folder: Path) -> int:

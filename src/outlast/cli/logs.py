@@ -12,10 +12,10 @@ import typer
 
 from outlast.cli.console import WIDE, notice, show_lines, width, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Output, OutputOption, RunArgument
 from outlast.cli.streams import own
 from outlast.client import Line
-from outlast.compose import open_desk
 from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.timeline.phrases import counted, cropped, plain
 from outlast.settings import Settings
@@ -51,7 +51,7 @@ async def logs(
     writer = Writer(output, is_cut=tail is not None)
     shown: deque[Line] = deque(maxlen=None if tail is None else min(tail, sys.maxsize))
     last = 0
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.find(run)
         read = partial(engine.lines, found, node=node or "", attempt=attempt)
         async for line in read():

@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from outlast.errors import InvalidInput
 from outlast.settings import Settings, read_settings
 
 
@@ -39,6 +40,14 @@ def login_name() -> str:
 
 StoreOption: TypeAlias = Annotated[
     str | None, typer.Option("--store", metavar="PATH|URL", help="Store to use.", show_default=False)
+]
+ServerOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="Server to use instead of a store.", show_default=False),
+]
+ProfileOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="NAME", help="Profile of the settings that names a server.", show_default=False),
 ]
 OutputOption: TypeAlias = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 FormOption: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
@@ -80,7 +89,26 @@ KeyFileOption: TypeAlias = Annotated[
 BlobsOption: TypeAlias = Annotated[bool, typer.Option("--blobs/--no-blobs", help="Check the hashes of blobs.")]
 
 
-def settings_of(ctx: typer.Context, store: str | None) -> Settings:
-    """The settings in force. A --store after the command has priority over a --store before it."""
-    before: str | None = ctx.obj
-    return read_settings(flags={"store": store if store is not None else before})
+def flags_of(store: str | None = None, server: str | None = None, profile: str | None = None) -> dict[str, str]:
+    """The flags that say what a command works on, as settings."""
+    given = {"store": store, "url": server, "profile": profile}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def settings_of(
+    ctx: typer.Context, store: str | None = None, server: str | None = None, profile: str | None = None
+) -> Settings:
+    """The settings in force. A flag after the command has priority over the same flag before it."""
+    before: dict[str, str] = ctx.obj or {}
+    return read_settings(flags=before | flags_of(store, server, profile))
+
+
+def store_settings_of(ctx: typer.Context, why: str, **given: str | None) -> Settings:
+    """The settings of a command that works on a store only. `why` says what to do instead."""
+    settings = settings_of(ctx, **given)
+    if settings.url:
+        raise InvalidInput(
+            f"`{ctx.command_path}` works on a store, and the {settings.sources['url']} names a server: {why}, or name a "
+            "store with --store"
+        )
+    return settings

@@ -16,6 +16,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import counted, cropped, failure, plain_numbers
 from outlast.settings import Settings
+from outlast.values.codec import codec_for
 from outlast.views.build import result_view
 from outlast.views.files import file_lines
 from outlast.views.run_view import Tally
@@ -49,9 +50,10 @@ class Outcome(msgspec.Struct, frozen=True):
         return RUN_HELD if state.outline.held else _CODES.get(state.status, INTERRUPTED)
 
 
-def outcome(tally: Tally, workflow: Workflow[..., Any], value: Any) -> Outcome:
-    """The outcome of a run that returned `value`."""
-    return Outcome(tally, plain_numbers(workflow._arguments.returns.encode(value, "result")))
+def outcome(tally: Tally, workflow: Workflow[..., Any] | None, value: Any) -> Outcome:
+    """The outcome of a run that returned `value`. Without the workflow, the value carries its own types."""
+    codec = workflow._arguments.returns if workflow is not None else codec_for(Any)
+    return Outcome(tally, plain_numbers(codec.encode(value, "result")))
 
 
 def report(ended: Outcome, output: Output, where: str) -> int:
@@ -76,8 +78,11 @@ def show_result(raw: Value) -> None:
 
 
 def where_of(settings: Settings) -> str:
-    """The --store option for a command that is shown to the user, if this command has one."""
-    return f" --store {shlex.quote(settings.store)}" if settings.sources["store"].startswith("flag") else ""
+    """The --server, --profile or --store option for a command that is shown to the user, if this command has one."""
+    for key, flag in (("url", "--server"), ("profile", "--profile"), ("store", "--store")):
+        if settings.sources[key].startswith("flag"):
+            return f" {flag} {shlex.quote(getattr(settings, key))}"
+    return ""
 
 
 def how_to_decide(error: Failure | None, run: RunId, where: str) -> str:
@@ -110,5 +115,5 @@ def _text(ended: Outcome, where: str) -> tuple[tuple[str, ...], str]:
         paused = f"run {run} is paused{f' ({outline.reason})' if outline.reason else ''}"
         return (paused, *file_lines(ended.files), how_to_decide(None, run, where)), "bold yellow"
     if ended.code == INTERRUPTED:
-        return (f"run {run} continues on another worker; wait for it: outlast resume {run}{where}",), "dim"
+        return (f"run {run} continues on another worker; follow it: outlast events {run} --follow{where}",), "dim"
     return (f"run {run} completed, {counted(outline.done_nodes, 'node')} done",), "dim"

@@ -32,7 +32,7 @@ def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document
     """The arguments of a workflow from `key=value` pairs and a JSON object. `InvalidInput` has the error and the signature
     of the workflow."""
     given: dict[str, Value] = {}
-    for name, raw in _members(document).items():
+    for name, raw in members(document).items():
         given[_known(workflow, name)] = _checked(workflow, name, raw)
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -45,7 +45,7 @@ def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document
     return workflow._arguments.unpack(msgspec.Raw(msgspec.json.encode(given)))
 
 
-def _members(document: str | None) -> dict[str, Value]:
+def members(document: str | None) -> dict[str, Value]:
     """The members of the JSON object of `--json`; `-` reads stdin."""
     if document is None:
         return {}

@@ -13,17 +13,16 @@ import typer
 
 from outlast.cli.console import drawn, notice, screen, show_view, write_bytes
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Output, OutputOption
-from outlast.client import Engine, Page, RunFilter, RunSummary
-from outlast.compose import open_desk
+from outlast.client import Engine, RunFilter, RunSummary
 from outlast.errors import InvalidInput
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
-from outlast.views.build import run_view
 from outlast.views.lines import line
+from outlast.views.run_list import run_list
 from outlast.views.text import lines_of
-from outlast.views.texts import AT_WORK
 from outlast.views.times import parse_time
 from outlast.views.types import RunListView, RunView
 
@@ -41,8 +40,8 @@ class Wanted(msgspec.Struct, frozen=True):
     statuses: tuple[RunStatus, ...]
     held: bool | None
 
-    def has(self, summary: RunSummary) -> bool:
-        return self.held is None or summary.status is not RunStatus.FAILED or summary.held is self.held
+    def has(self, run: RunView | RunSummary) -> bool:
+        return self.held is None or run.status is not RunStatus.FAILED or run.held is self.held
 
 
 @command
@@ -90,7 +89,7 @@ async def ps(
     outlast ps --status failed -o ids | xargs outlast verify
     """
     wanted = wanted_of(status or ())
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in (since, until))
         if created_from is not None and created_until is not None and created_from >= created_until:
@@ -132,15 +131,15 @@ def _status(name: str) -> RunStatus:
 
 async def _show(engine: Engine, query: RunFilter, wanted: Wanted, now: int, limit: int | None, output: Output) -> None:
     runs: list[RunView] = []
-    shown, following = 0, ""
+    shown, following = 0, None
     async for page in _pages(engine, query, wanted, limit):
-        shown, following = shown + len(page.items), page.next
+        shown, following = shown + len(page.runs), page.next
         if output is Output.IDS:
-            write_bytes("".join(f"{listed.summary.run}\n" for listed in page.items).encode())
+            write_bytes("".join(f"{each.run}\n" for each in page.runs).encode())
         else:
-            runs += await _views(engine, page)
+            runs += page.runs
     if output is Output.JSON or runs:
-        show_view(RunListView(runs=tuple(runs), next=following or None), output, now=now)
+        show_view(RunListView(runs=tuple(runs), next=following), output, now=now)
     if output is not Output.JSON and following:
         more = "there are more" if wanted.held is None else "there may be more"
         notice(
@@ -152,7 +151,7 @@ async def _show(engine: Engine, query: RunFilter, wanted: Wanted, now: int, limi
         notice("no run matches" if query != RunFilter(limit=query.limit) else "the store has no runs yet")
 
 
-async def _pages(engine: Engine, query: RunFilter, wanted: Wanted, limit: int | None) -> AsyncIterator[Page]:
+async def _pages(engine: Engine, query: RunFilter, wanted: Wanted, limit: int | None) -> AsyncIterator[RunListView]:
     """Pages, until there are no more or `limit` runs."""
     left = limit
     while left is None or left > 0:
@@ -160,28 +159,20 @@ async def _pages(engine: Engine, query: RunFilter, wanted: Wanted, limit: int | 
         yield page
         if not page.next:
             return
-        left = None if left is None else left - len(page.items)
+        left = None if left is None else left - len(page.runs)
         query = msgspec.structs.replace(query, after=page.next)
 
 
-async def _views(engine: Engine, page: Page) -> list[RunView]:
-    """The runs of a page, with the holders of the running ones."""
-    summaries = [listed.summary for listed in page.items]
-    running = [each.run for each in summaries if each.status in AT_WORK]
-    holders = dict(zip(running, await asyncio.gather(*map(engine.diagnostics.holder, running)), strict=True))
-    return [run_view(each.summary, scratch=each.scratch, holding=holders.get(each.summary.run)) for each in page.items]
-
-
-async def _page(engine: Engine, query: RunFilter, wanted: Wanted, size: int) -> Page:
+async def _page(engine: Engine, query: RunFilter, wanted: Wanted, size: int) -> RunListView:
     """At most `size` runs. Stores do not distinguish held from other failed runs: more runs are read and filtered here. If
     too many match, only so many are read again that the next page begins where this one ends."""
     if wanted.held is None:
-        return await engine.list_runs(msgspec.structs.replace(query, limit=size))
-    page = await engine.list_runs(msgspec.structs.replace(query, limit=PAGE))
-    places = [place for place, listed in enumerate(page.items, 1) if wanted.has(listed.summary)]
+        return await run_list(engine, msgspec.structs.replace(query, limit=size))
+    page = await run_list(engine, msgspec.structs.replace(query, limit=PAGE))
+    places = [place for place, run in enumerate(page.runs, 1) if wanted.has(run)]
     if len(places) > size:
-        page = await engine.list_runs(msgspec.structs.replace(query, limit=places[size - 1]))
-    return Page(tuple(listed for listed in page.items if wanted.has(listed.summary)), page.next)
+        page = await run_list(engine, msgspec.structs.replace(query, limit=places[size - 1]))
+    return RunListView(runs=tuple(filter(wanted.has, page.runs)), next=page.next)
 
 
 async def _watch(engine: Engine, query: RunFilter, wanted: Wanted, limit: int, output: Output) -> None:
@@ -198,7 +189,7 @@ async def _watch(engine: Engine, query: RunFilter, wanted: Wanted, limit: int, o
     with suppress(asyncio.CancelledError), Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             most = max(1, min(limit, console.size.height - 2))
-            runs = [run async for page in _pages(engine, query, wanted, most) for run in await _views(engine, page)]
+            runs = [run async for page in _pages(engine, query, wanted, most) for run in page.runs]
             view, now = RunListView(runs=tuple(runs), next=None), await engine.diagnostics.now()
             live.update(drawn(lines_of(view, now) if runs else [line("no runs")], console), refresh=True)
             await asyncio.sleep(INTERVAL_S)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outlast.cli.parameters import WORDS, json_or_text
+import msgspec
+
+from outlast.cli.parameters import WORDS, json_or_text, members
 from outlast.client.answer_check import FORMATS, check_answer
 from outlast.errors import InvalidInput
 from outlast.lifecycle.timeline.phrases import cropped
@@ -46,6 +49,25 @@ def parsed(text: str, schema: Any) -> Any:
             return form
     description = expected(schema)
     raise refusal if refusal and description in str(refusal) else InvalidInput(f"{refusal} (expected {description})")
+
+
+def parameters_by_schema(
+    schemas: Mapping[str, Any], pairs: Sequence[str], document: str | None
+) -> dict[str, msgspec.Raw]:
+    """Parameters from `key=value` pairs and a JSON object, by the JSON Schema of each. Unknown and missing ones are refused
+    where the workflow is known."""
+    given = members(document)
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise InvalidInput(f"{cropped(pair, 80)!r} is not key=value")
+        if name in given:
+            raise InvalidInput(f"parameter {name} is given twice")
+        try:
+            given[name] = msgspec.Raw(msgspec.json.encode(parsed(text, schemas.get(name))))
+        except InvalidInput as error:
+            raise InvalidInput(f"parameter {name}: {error}") from None
+    return given
 
 
 def expected(schema: Any) -> str:

@@ -12,6 +12,7 @@ import typer
 from outlast.cli.code_import import workflow_of
 from outlast.cli.console import notice, show_reply, show_view
 from outlast.cli.entrypoint import MISUSED, SOUND, advice, command
+from outlast.cli.opening import opened
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -31,7 +32,6 @@ from outlast.cli.run import wait_for_end, working
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import WaitOptions
 from outlast.client import Engine
-from outlast.compose import open_desk
 from outlast.errors import WORKER_RESTARTED, Claimed, NotAllowed
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -48,10 +48,11 @@ Change: TypeAlias = Callable[[Engine, RunId], Awaitable[RunId | None]]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A change, and how the command waits for the runs afterwards."""
+    """A change, and how the command waits for the runs afterwards. `reply` is the message if it does not wait."""
 
     change: Change
     options: WaitOptions
+    reply: str = "run {run} continues when a worker with its code takes it"
 
 
 ForceOption: TypeAlias = Annotated[
@@ -105,6 +106,8 @@ def resume(
     nodes that undo others, requires --force. So does a run that was copied to
     another store: it then continues in both.
 
+    With --server, the server advances the runs and the command does not wait.
+
     \b
     outlast resume 01a1e436-2c39
     outlast resume 01a1e436-2c39 --app flows.py
@@ -114,7 +117,8 @@ def resume(
     async def change(engine: Engine, run: RunId) -> RunId:
         return await _resumed(engine, run, by, force=force)
 
-    return continued(settings, runs, change, app, no_wait, by, output)
+    reply = {"reply": "Workflow {run} resumed"} if settings.url else {}
+    return continued(settings, runs, change, app, no_wait, by, output, **reply)
 
 
 @command
@@ -164,7 +168,7 @@ def retry(
 
 async def show_plan(settings: Settings, name: str, action: str, options: dict[str, Any], output: Output) -> int:
     """Show the events that an action would append to a run."""
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         run = await engine.find(name)
         show_view(await planned(engine, run, action, **options), output, ids=[run])
     return SOUND
@@ -178,18 +182,20 @@ def continued(
     no_wait: bool,
     by: str,
     output: Output,
+    **reply: str,
 ) -> Coroutine[Any, Any, int]:
-    """Make runs continue, and wait for them. A missing run, or missing code, is refused before any change."""
-    request = Request(change, WaitOptions.of(settings, by, output))
+    """Make runs continue, and wait for them unless a server advances them. A missing run, or missing code, is refused
+    before any change."""
+    request = Request(change, WaitOptions.of(settings, by, output), **reply)
     found = asyncio.run(_found(settings, names))
-    if no_wait:
+    if no_wait or settings.url:
         return _change_only(settings, list(found), request)
     workflows = {run: workflow_of(created, app or (), settings) for run, created in found.items()}
     return _change_and_wait(settings, workflows, request)
 
 
 async def _found(settings: Settings, names: Sequence[str]) -> dict[RunId, e.RunCreated]:
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         runs = [await engine.find(name) for name in names]
         return {run: await engine.diagnostics.created(run) for run in runs}
 
@@ -223,7 +229,7 @@ async def _changed(engine: Engine, run: RunId, request: Request) -> RunId | None
 
 async def _change_only(settings: Settings, runs: Sequence[RunId], request: Request) -> int:
     code = SOUND
-    async with open_desk(settings) as engine:
+    async with opened(settings) as engine:
         for each in runs:
             before = await engine.get(each)
             run = await _changed(engine, each, request)
@@ -232,9 +238,11 @@ async def _change_only(settings: Settings, runs: Sequence[RunId], request: Reque
                 continue
             summary = await engine.get(run)
             has_changed = run != each or summary.at > before.at
-            how = "continues" if has_changed else f"is {summary.status} and continues"
             view = RunStatusView(run=run, status=summary.status, resumed=has_changed)
-            text = f"run {run} {how} when a worker with its code takes it"
+            later = "when a worker with its code takes it"
+            text = (
+                request.reply.format(run=run) if has_changed else f"run {run} is {summary.status} and continues {later}"
+            )
             show_reply(view, request.options.output, run, text, style="dim")
     return code
 

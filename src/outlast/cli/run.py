@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -12,13 +13,14 @@ import typer
 from outlast.cli.code_import import named_workflow
 from outlast.cli.console import notice, show_reply
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import AppOption, ByOption, Output, OutputOption
-from outlast.cli.outcome import Outcome, outcome, report, where_of
-from outlast.cli.parameters import Called, read_parameters
+from outlast.cli.outcome import Outcome, outcome, report
+from outlast.cli.parameters import read_parameters
+from outlast.cli.questions import parameters_by_schema
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import RunWatcher, WaitOptions
 from outlast.client import Engine
-from outlast.compose import open_desk
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import TERMINAL, RunStatus
@@ -51,7 +53,10 @@ def run(
         str | None, typer.Option("--id", help="Run id. Starting the same id again returns the existing run.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="Idempotency key: like --id, but unique within the workflow.")
+        str | None,
+        typer.Option(
+            "--key", help="Idempotency key: like --id, but any text. Starting it again returns the existing run."
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the run.")] = "",
     tag: Annotated[
@@ -69,6 +74,9 @@ def run(
     Modules are searched in the current folder and in the project folder first.
     Ctrl+C pauses the run; `outlast resume` continues it.
 
+    With --server, WORKFLOW is the name of a workflow that the server knows, and
+    Ctrl+C ends the waiting only.
+
     \b
     outlast run flows:letters text="to last"
     outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
@@ -76,54 +84,90 @@ def run(
     """
     if workflow.startswith(":"):
         raise InvalidInput(f"{workflow!r} has no module: write module:workflow, or file.py:workflow")
+    options = WaitOptions.of(settings, by, output)
+    if settings.url:
+        given: dict[str, Any] = {"id": id or "", "idempotency_key": key or "", "title": title, "tags": tuple(tag or ())}
+        given["start"] = not no_start
+        return _run_there(settings, workflow, parameters or (), document, given, options)
     found = named_workflow(workflow, app or (), settings)
-    called = read_parameters(found, parameters or (), document)
+    args, kwargs = read_parameters(found, parameters or (), document)
     started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()), start=not no_start)
+
+    async def start(engine: Engine) -> RunId:
+        return (await engine.start(started, *args, **kwargs)).run
+
     if no_start:
-        return _create(settings, started, called, output)
-    return _run(settings, started, called, WaitOptions.of(settings, by, output))
+        return _create(settings, start, found.name, options)
+    return _run(working(settings), start, found.name, found, options, Interruption(by, options.where))
 
 
-async def _create(settings: Settings, workflow: Workflow[..., Any], called: Called, output: Output) -> int:
+def _run_there(
+    settings: Settings,
+    workflow: str,
+    pairs: Sequence[str],
+    document: str | None,
+    given: dict[str, Any],
+    options: WaitOptions,
+) -> Coroutine[Any, Any, int]:
+    """Run a workflow that a server knows."""
+    from outlast.remote.engine import RemoteEngine
+
+    name = workflow.rpartition(":")[2]
+
+    async def start(engine: Engine) -> RunId:
+        assert isinstance(engine, RemoteEngine)
+        called = parameters_by_schema(await engine.parameters(name), pairs, document)
+        return await engine.start_by_name(name, called, **given)
+
+    if not given["start"]:
+        return _create(settings, start, name, options)
+    interruption = Interruption(options.by, options.where, is_elsewhere=True)
+    return _run(opened(settings), start, name, None, options, interruption)
+
+
+async def _create(
+    settings: Settings, start: Callable[[Engine], Awaitable[RunId]], name: str, options: WaitOptions
+) -> int:
     """Create a run that begins when `outlast start` starts it."""
-    async with open_desk(settings) as engine:
-        args, kwargs = called
-        run = (await engine.start(workflow, *args, **kwargs)).run
+    async with opened(settings) as engine:
+        run = await start(engine)
         view = RunStatusView(run=run, status=(await engine.get(run)).status)
-        show_reply(
-            view,
-            output,
-            run,
-            f"run {run} of {workflow.name} is created",
-            f"Start it: outlast start {run}{where_of(settings)}",
-        )
+    said = f"run {run} of {name} is created", f"Start it: outlast start {run}{options.where}"
+    show_reply(view, options.output, run, *said)
     return SOUND
 
 
-async def _run(settings: Settings, workflow: Workflow[..., Any], called: Called, options: WaitOptions) -> int:
-    with Interruption(options.by, options.where) as interruption:
-        async with working(settings) as engine:
+async def _run(
+    opening: AbstractAsyncContextManager[Engine],
+    start: Callable[[Engine], Awaitable[RunId]],
+    name: str,
+    workflow: Workflow[..., Any] | None,
+    options: WaitOptions,
+    interruption: Interruption,
+) -> int:
+    """Start a run and wait for its end. Without the workflow, its result carries its own types."""
+    with interruption:
+        async with opening as engine:
             if interruption.code:
                 notice("outlast: interrupted before the run started")
                 return interruption.code
-            args, kwargs = called
-            handle = await engine.start(workflow, *args, **kwargs)
-            interruption.runs.append(handle.run)
+            run = await start(engine)
+            interruption.runs.append(run)
             if options.output is Output.TEXT:
-                notice(f"run {handle.run} of {workflow.name}")
-            ended = await wait_for_end(engine, handle.run, workflow, options, interruption)
+                notice(f"run {run} of {name}")
+            ended = await wait_for_end(engine, run, workflow, options, interruption)
         return interruption.code_of(report(ended, options.output, options.where))
 
 
 def working(settings: Settings) -> Any:
     """An engine that executes only the runs that are started or resumed here."""
-    from outlast.compose import Opening
+    from outlast.compose import opening
 
-    return Opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
+    return opening(msgspec.structs.replace(settings, apps=()), take_over_others=False)
 
 
 async def wait_for_end(
-    engine: Engine, run: RunId, workflow: Workflow[..., Any], options: WaitOptions, interruption: Interruption
+    engine: Engine, run: RunId, workflow: Workflow[..., Any] | None, options: WaitOptions, interruption: Interruption
 ) -> Outcome:
     """Wait until a run ends, is held or is paused. Raises errors that are not the end of the run."""
     watcher = RunWatcher(engine, run, options)
@@ -143,7 +187,9 @@ async def wait_for_end(
     return outcome(watcher.tally, workflow, value)
 
 
-async def _result(engine: Engine, watcher: RunWatcher, workflow: Workflow[..., Any], interruption: Interruption) -> Any:
+async def _result(
+    engine: Engine, watcher: RunWatcher, workflow: Workflow[..., Any] | None, interruption: Interruption
+) -> Any:
     """The result of the run; None if it is paused or continues on another worker."""
     result = asyncio.create_task(watcher.result(workflow))
     interrupted = asyncio.create_task(interruption.wait())

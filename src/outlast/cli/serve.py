@@ -1,4 +1,4 @@
-"""`outlast serve`, `outlast dev` and `outlast token`: the HTTP server and its tokens."""
+"""`outlast serve` and `outlast dev`: the HTTP server."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from outlast.cli.code_import import load_here, log_info
-from outlast.cli.command import Command, group
-from outlast.cli.console import notice, write_json
+from outlast.cli.console import notice
 from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log_to_stderr
 from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.options import Form, FormOption, StoreOption, login_name, settings_of
+from outlast.cli.options import StoreOption, store_settings_of
 from outlast.errors import InvalidInput, NotSetUp
 from outlast.settings import Settings
 
@@ -135,7 +133,7 @@ def dev(
     \b
     [dim]outlast dev flows.py[/dim]
     """
-    named = store if store is not None else ctx.obj
+    named = store if store is not None else ctx.obj.get("store")
     more = [*(["--store", named] if named else []), "--port", str(port), "--insecure-local"]
     raise typer.Exit(_supervised(apps or (), ["serve", *(apps or ()), *more]))
 
@@ -149,7 +147,7 @@ def _begin(
         raise InvalidInput(f"--insecure-local serves on loopback only, not on {given['host']}")
     if "*" in given["trusted_proxies"]:
         raise InvalidInput("--trust-proxy names a proxy or a network: with * any client could name its address itself")
-    settings = settings_of(ctx, store)
+    settings = store_settings_of(ctx, "a server has a store: use it where the store is", store=store)
     load_here(list(apps), settings)
     changed: dict[str, Any] = {"apps": ()} | ({"on_restart": on_restart} if on_restart else {})
     return _serve(msgspec.structs.replace(settings, **changed), given)
@@ -253,125 +251,3 @@ def _stamps(folders: set[Path]) -> dict[str, float]:
                 except OSError:
                     continue
     return found
-
-
-# --- tokens
-
-tokens = group("Create, list and revoke tokens of the HTTP server.")
-
-
-@asynccontextmanager
-async def _auth(settings: Settings, *, readonly: bool = False) -> AsyncIterator[Auth]:
-    from outlast.compose import open_settled
-    from outlast.http.auth import Auth
-
-    store = open_settled(settings, readonly=readonly)
-    try:
-        yield Auth(store)
-    finally:
-        await store.close()
-
-
-@tokens.command("create", cls=Command)
-def create_token(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(help="What the token is for.")],
-    role: Annotated[str, typer.Option("--role", metavar="viewer|operator|admin", help="What it may do.")] = "viewer",
-    expires: Annotated[float | None, typer.Option("--expires", metavar="DAYS", help="Days until it ends.")] = None,
-    store: StoreOption = None,
-    output: FormOption = Form.TEXT,
-) -> None:
-    """Create a token and print its secret, which is not stored.
-
-    \b
-    [dim]export OUTLAST_TOKEN=$(outlast token create deploy --role operator)[/dim]
-    """
-    carry_out(lambda: _create(settings_of(ctx, store), name, role, expires, output))
-
-
-async def _create(settings: Settings, name: str, role: str, days: float | None, form: Form) -> int:
-    from outlast.http.permissions import ROLES
-
-    if role not in ROLES:
-        raise InvalidInput(f"--role is one of {', '.join(ROLES)}, not {role!r}")
-    if days is not None and not 0 < days <= 36_500:
-        raise InvalidInput(f"--expires is a number of days above 0, not {days:g}")
-    chosen: Literal["viewer", "operator", "admin"] = role
-    seconds = days * 86_400 if days is not None else None
-    async with _auth(settings) as auth:
-        text, made = await auth.create("token", name, chosen, expires_s=seconds, by=login_name())
-    if form is Form.JSON:
-        from outlast.http.shapes import token_view
-        from outlast.views.types import NewTokenView
-
-        write_json(NewTokenView(token=token_view(made), secret=text), pretty=True)
-    else:
-        typer.echo(text)
-        notice(f"token {made.id} of role {made.role}; it is shown this once")
-    return SOUND
-
-
-@tokens.command("list", cls=Command)
-def list_tokens(ctx: typer.Context, store: StoreOption = None, output: FormOption = Form.TEXT) -> None:
-    """List tokens with role, expiry and last use; never their secrets."""
-    carry_out(lambda: _list(settings_of(ctx, store), output))
-
-
-async def _list(settings: Settings, form: Form) -> int:
-    async with _auth(settings, readonly=True) as auth:
-        found = await auth.list("token")
-    if form is Form.JSON:
-        from outlast.http.shapes import token_view
-        from outlast.views.types import TokenListView
-
-        write_json(TokenListView(tokens=tuple(map(token_view, found))), pretty=True)
-        return SOUND
-    for each in found:
-        used = f"last used {_day(each.used)}" if each.used else "never used"
-        ends = f"expires {_day(each.expires)}" if each.expires else "does not expire"
-        typer.echo(f"{each.id}  {each.role:<8}  {each.name}  created {_day(each.created)}, {ends}, {used}")
-    if not found:
-        notice("there are no tokens")
-    return SOUND
-
-
-def _day(seconds: float | None) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds else "-"
-
-
-@tokens.command("revoke", cls=Command)
-def revoke_token(
-    ctx: typer.Context,
-    id: Annotated[str, typer.Argument(help="The id of the token, from `outlast token list`.")],
-    store: StoreOption = None,
-) -> None:
-    """Revoke a token; running servers refuse it within seconds."""
-    carry_out(lambda: _revoke(settings_of(ctx, store), id))
-
-
-async def _revoke(settings: Settings, id: str) -> int:
-    async with _auth(settings) as auth:
-        await auth.revoke("token", id)
-    notice(f"token {id} is revoked")
-    return SOUND
-
-
-@tokens.command("link", cls=Command)
-def sign_in_link(
-    ctx: typer.Context,
-    address: Annotated[str, typer.Option("--url", metavar="URL", help="Address of the server.")] = (
-        "http://127.0.0.1:8470"
-    ),
-    store: StoreOption = None,
-) -> None:
-    """Print a one-time link to sign in as admin. It ends after ten minutes."""
-    carry_out(lambda: _link(settings_of(ctx, store), address))
-
-
-async def _link(settings: Settings, address: str) -> int:
-    from outlast.http.auth import SIGN_IN_S
-
-    async with _auth(settings) as auth:
-        text, _ = await auth.create("sign-in", login_name() or "admin", "admin", expires_s=SIGN_IN_S)
-    typer.echo(f"{address.rstrip('/')}/sign-in#{text}")
-    return SOUND

@@ -8,9 +8,9 @@ import typer
 
 from outlast.cli.console import show_view, write_bytes
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import Output, OutputOption, RunArgument
 from outlast.cli.outcome import where_of
-from outlast.compose import open_desk
 from outlast.settings import Settings
 from outlast.views.detail import read_detail
 
@@ -33,7 +33,7 @@ async def show(
     outlast show 01a1e436-2c39 --verbose
     outlast show 01a1e436-2c39 -o json | jq '.nodes[] | select(.status == "failed")'
     """
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.find(run)
         if output is Output.IDS:
             write_bytes(f"{found}\n".encode())

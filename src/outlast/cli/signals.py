@@ -62,10 +62,12 @@ class StopSignals:
 
 
 class Interruption(StopSignals):
-    """The first signal pauses the `runs` that the command waits for."""
+    """The first signal pauses the `runs` that the command waits for. If a server advances them (`is_elsewhere`), it only
+    ends the waiting."""
 
-    def __init__(self, by: str, where: str) -> None:
+    def __init__(self, by: str, where: str, *, is_elsewhere: bool = False) -> None:
         super().__init__()
+        self._is_elsewhere = is_elsewhere
         streams.drop_output()  # a node must not fail because its output is not read
         self.runs: list[RunId] = []
         self._by, self._where = by, where
@@ -77,6 +79,8 @@ class Interruption(StopSignals):
 
     async def pause(self, engine: Engine) -> None:
         """Pause the runs. Several tasks may wait for it."""
+        if self._is_elsewhere:
+            return
         if self._paused is None:
             notice("pausing… (Ctrl+C again to exit at once)", style="bold")
             self._paused = asyncio.create_task(engine.pause_all(self.runs, by=self._by, reason=self._name))

@@ -9,10 +9,10 @@ import typer
 
 from outlast.cli.console import notice, show_reply
 from outlast.cli.entrypoint import MISUSED, SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import ByOption, Output, OutputOption, ReasonOption, RunsArgument
 from outlast.cli.outcome import where_of
 from outlast.client import Engine, RunSummary
-from outlast.compose import open_desk
 from outlast.errors import NotAllowed
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
@@ -98,10 +98,10 @@ async def _each(
     text: Callable[[RunSummary], Sequence[str]],
     output: Output,
 ) -> int:
-    async with open_desk(settings, readonly=True) as engine:  # creates no store
+    async with opened(settings, readonly=True) as engine:  # creates no store
         runs = dict.fromkeys([await engine.find(name) for name in names])
     code = SOUND
-    async with open_desk(settings) as engine:
+    async with opened(settings) as engine:
         for run in runs:
             try:
                 summary = await engine.get(await request(engine, run))

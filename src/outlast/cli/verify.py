@@ -10,9 +10,10 @@ import typer
 
 from outlast.cli.console import WIDE, notice, show_view, width, write_bytes, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, command
+from outlast.cli.opening import opened
 from outlast.cli.options import BlobsOption, KeyFileOption, Output, OutputOption, SomeRunsArgument
 from outlast.cli.progress import Ticker, each_run
-from outlast.compose import open_desk, read_key
+from outlast.compose import read_key
 from outlast.errors import InvalidInput, NotFound
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
@@ -48,7 +49,7 @@ def verify(
 
 async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool, output: Output) -> int:
     ticker, runs = Ticker(), list[VerificationView]()
-    async with open_desk(settings, signing_key=key, readonly=True) as engine:
+    async with opened(settings, signing_key=key, readonly=True) as engine:
         wanted = [await engine.find(name) for name in names]
         async for run in each_run(engine, wanted, ticker, "verifying"):
             try:

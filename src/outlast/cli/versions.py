@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from outlast.cli.code_import import load_here, workflow_of
 from outlast.cli.command import Command, group
 from outlast.cli.console import notice, show_lines, show_view
 from outlast.cli.entrypoint import DIFFERS, SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import (
     AppOption,
     ByOption,
@@ -22,7 +24,6 @@ from outlast.cli.options import (
     RunArgument,
 )
 from outlast.client import Engine
-from outlast.compose import open_desk
 from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.lifecycle.timeline.phrases import counted, plain
@@ -53,14 +54,14 @@ def versions(
 
 
 async def _versions(settings: Settings, workflow: str, form: Form) -> int:
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.versions.of(workflow)
     show_view(VersionListView(workflow=workflow, versions=tuple(map(version_view, found))), form)
     return SOUND
 
 
 @app.command(cls=Command)
-@command
+@partial(command, store_only="it compares with the code here, so use it where the store and the code are")
 def diff(
     settings: Settings,
     old: Annotated[str, typer.Argument(help="Run, or the beginning of a version.", metavar="RUN|VERSION")],
@@ -81,7 +82,7 @@ def diff(
 
 
 async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int:
-    async with open_desk(settings) as engine:
+    async with opened(settings) as engine:
         before = await _version(engine, old)
         if new is not None:
             after = await _version(engine, new)
@@ -110,7 +111,7 @@ async def _version(engine: Engine, name: str) -> str:
     return found[0]
 
 
-@command
+@partial(command, store_only="it moves the run to the code here, so use it where the store and the code are")
 def migrate(
     settings: Settings,
     run: RunArgument,
@@ -136,7 +137,7 @@ def migrate(
 async def _migrate(
     settings: Settings, name: str, apps: Any, yes: bool, by: str, reason: str, children: Children
 ) -> int:
-    async with open_desk(settings) as engine:
+    async with opened(settings) as engine:
         run = await engine.find(name)
         workflow_of(await engine.diagnostics.created(run), apps, settings)
         await engine.versions.check_migration(run)

@@ -29,22 +29,26 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.1
 """Time between two reads of the log."""
+SERVER_INTERVAL_S = 0.5
+"""The same from a server."""
 READS_PER_SCRATCH = 5
 """Reads of the log for each read of the progress of nodes."""
 
 
 class WaitOptions(msgspec.Struct, frozen=True):
     """The user, the output format, and `where`: the --store option of commands that are shown. With `captures_stdout` the
-    engine records the output of nodes, and the display must not redirect it."""
+    engine records the output of nodes, and the display must not redirect it. `interval_s` is the time between two reads."""
 
     by: str
     output: Output
     where: str
     captures_stdout: bool
+    interval_s: float = INTERVAL_S
 
     @classmethod
     def of(cls, settings: Settings, by: str, output: Output) -> WaitOptions:
-        return cls(by, output, where_of(settings), settings.capture_stdout)
+        interval_s = SERVER_INTERVAL_S if settings.url else INTERVAL_S
+        return cls(by, output, where_of(settings), settings.capture_stdout, interval_s)
 
 
 class RunWatcher:
@@ -69,7 +73,7 @@ class RunWatcher:
         self._display.close()
         self._display = Display(is_on=False)
 
-    async def result(self, workflow: Workflow[..., Any]) -> Any:
+    async def result(self, workflow: Workflow[..., Any] | None) -> Any:
         """The result of the run; None if it was paused. Raises the error of a run that failed. `tally` then has the end."""
         result = asyncio.create_task(self._engine.result(self.tally.run, workflow=workflow))
         watching = asyncio.create_task(self._watch())
@@ -94,7 +98,7 @@ class RunWatcher:
                 await self._show_questions()
             if self._display.is_on:
                 await self._show()
-            await asyncio.sleep(INTERVAL_S)
+            await asyncio.sleep(self._options.interval_s)
 
     async def look(self) -> None:
         """Read the new events of the run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -13,10 +14,11 @@ from outlast.cli.code_import import load_here, log_info
 from outlast.cli.console import notice, show_view, write_json
 from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log, log_to_stderr
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import AppOption, Form, FormOption
 from outlast.cli.signals import StopSignals
-from outlast.compose import Opening, open_desk, sweeping
-from outlast.errors import InvalidInput, StoreError
+from outlast.compose import opening
+from outlast.errors import InvalidInput, ServerError, StoreError
 from outlast.services.sweeper import INTERVAL_S, STALE_AFTER_S, Report
 from outlast.settings import Settings
 from outlast.views.build import sweep_view, worker_view
@@ -24,7 +26,7 @@ from outlast.views.text import lines_of
 from outlast.views.types import WorkerListView
 
 
-@command
+@partial(command, store_only="a server has workers of its own, or start the worker where the store is")
 def worker(
     settings: Settings,
     app: AppOption = None,
@@ -63,7 +65,7 @@ async def _work(settings: Settings) -> int:
     log_info()
     streams.drop_output()  # a node must not fail because its output is not read
     with StopSignals() as signals:
-        async with Opening(settings) as engine:
+        async with opening(settings) as engine:
             names = registry.user_names()
             known = f"{', '.join(names[:5])}{' …' if len(names) > 5 else ''}"
             log.info("worker %s executes %s", engine.diagnostics.worker_id, known)
@@ -81,7 +83,7 @@ async def workers(settings: Settings, output: FormOption = Form.TEXT) -> int:
     outlast workers
     outlast workers -o json | jq '.workers[] | select(.live | not)'
     """
-    async with open_desk(settings, readonly=True) as engine:
+    async with opened(settings, readonly=True) as engine:
         found = await engine.workers()
         now = await engine.diagnostics.now()
     if found or output is Form.JSON:
@@ -120,12 +122,16 @@ def sweeper(
 
 async def _sweep(settings: Settings, interval: float, stale_after: float, once: bool, dry_run: bool, form: Form) -> int:
     with StopSignals() as signals:
-        async with sweeping(settings, stale_after=stale_after, readonly=dry_run) as sweeper:
-            _show(await sweeper.sweep(dry_run=dry_run), form, dry_run)
+        async with opened(settings, readonly=dry_run) as engine:
+            sweep = partial(engine.sweep, dry_run=dry_run, stale_after=stale_after)
+            _show(await sweep(), form, dry_run)
             while not once and not await signals.wait(interval):
                 try:
-                    _show(await sweeper.sweep(dry_run=dry_run), form, dry_run)
-                except StoreError as error:  # may be temporary; an error of the first sweep ends the command
+                    _show(await sweep(), form, dry_run)
+                except (
+                    StoreError,
+                    ServerError,
+                ) as error:  # may be temporary; an error of the first sweep ends the command
                     log.error("%s; the next sweep is in %g s", error, interval)
     return SOUND
 

@@ -34,13 +34,18 @@ class _Blocking(Generic[A]):
         self._awaited = awaited
 
 
+def _of(awaited: A, verb: Callable[Concatenate[A, P], T]) -> Callable[P, T]:
+    """The verb of this object, whose class may have its own."""
+    return getattr(awaited, verb.__name__)  # type: ignore[no-any-return]
+
+
 def _waits(verb: Callable[Concatenate[A, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Blocking[A], P], T]:
     """The same verb as a blocking call."""
 
     @functools.wraps(verb)
     def waiting(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> T:
         __tracebackhide__ = True
-        return self._thread.do(verb(self._awaited, *args, **kwargs))
+        return self._thread.do(_of(self._awaited, verb)(*args, **kwargs))
 
     return waiting
 
@@ -52,7 +57,7 @@ def _gives_handle(
 
     @functools.wraps(verb)
     def handled(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> BlockingRunHandle[T]:
-        return BlockingRunHandle(self._thread, self._thread.do(verb(self._awaited, *args, **kwargs)))
+        return BlockingRunHandle(self._thread, self._thread.do(_of(self._awaited, verb)(*args, **kwargs)))
 
     return handled
 
@@ -64,7 +69,7 @@ def _iterates(
 
     @functools.wraps(verb)
     def iterating(self: _Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        return _each(self._thread, verb(self._awaited, *args, **kwargs))
+        return _each(self._thread, _of(self._awaited, verb)(*args, **kwargs))
 
     return iterating
 

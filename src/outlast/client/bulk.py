@@ -259,8 +259,11 @@ class Bulk:
         """Confirm a bulk action: the runs that match the filter now, or the `targets`, are those it acts on. Returns the run
         that carries it out. The same `key` is the same action: the run that exists is returned."""
         by, reason = signed(by, reason)
-        run = derived_run("key", BULK, key) if key else None
+        run = derived_run("key", key) if key else None
         if run is not None and await self._store.head(run) is not None:
+            there = (await created_of(self._store, run)).workflow
+            if there != BULK:
+                raise AlreadyExists(f"idempotency key {key!r} is already used by a run of workflow {there}")
             return run
         if filter is not None:
             chosen = [Target(summary.run) async for summary in self._matching(filter, matches)]
@@ -311,7 +314,7 @@ class Bulk:
         try:
             return await self._start(order, found.unfinished, f"retry of {run}")
         except AlreadyExists:  # by somebody else
-            return derived_run("key", BULK, f"retry of {run}")
+            return derived_run("key", f"retry of {run}")
 
     async def _start(self, order: Order, targets: list[Target], key: str) -> RunId:
         title = f"{order.action.capitalize()} {counted(len(targets), 'run')}"

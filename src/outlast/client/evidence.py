@@ -41,7 +41,7 @@ class Diagnosis(Struct, frozen=True):
     @property
     def remedies(self) -> tuple[Finding, ...]:
         """The findings that can be repaired without a person's decision, in order."""
-        return tuple(finding for finding in self.findings if finding.remedy is not None)
+        return tuple(finding for finding in self.findings if finding.standing == "repairable")
 
 
 async def evidence_of(

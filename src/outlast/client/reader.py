@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -79,6 +79,19 @@ def checked_filter(
     return _checked(msgspec.structs.replace(_checked(given), **changes) if given is not None else RunFilter(**changes))
 
 
+def one_of(found: Sequence[RunId], prefix: RunId) -> RunId:
+    """The one run that a prefix names, of those that begin with it."""
+    if prefix in found:
+        return prefix
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(f"there is no run {prefix}")
+    shown = "".join(f"\n  {run}" for run in found[:CANDIDATES])
+    more = "\n  … and more" if len(found) > CANDIDATES else ""
+    raise InvalidInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
+
+
 class WorkerRuns(Struct):
     """A worker, the workflows it knows and the runs it holds. It counts as live until `expires`; its last sign of
     life was at `seen`, by the store's clock."""
@@ -140,14 +153,7 @@ class Reader:
                 return wanted
         except Damaged:
             return wanted  # it exists
-        found = [run async for run in self._with_prefix(wanted)]
-        if len(found) == 1 or wanted in found:
-            return found[0] if len(found) == 1 else wanted
-        if not found:
-            raise NotFound(f"there is no run {prefix}")
-        shown = "".join(f"\n  {run}" for run in found[:CANDIDATES])
-        more = "\n  … and more" if len(found) > CANDIDATES else ""
-        raise InvalidInput(f"more than one run begins with {prefix}, give more of the id:{shown}{more}")
+        return one_of([run async for run in self._with_prefix(wanted)], wanted)
 
     async def _with_prefix(self, prefix: RunId) -> AsyncIterator[RunId]:
         """The runs with this prefix, up to one more than an error lists."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -62,22 +62,26 @@ class Results(Verbs):
         """See `Engine.result`."""
         codec = workflow._arguments.returns if workflow is not None else _ANY
         limit = seconds_or_none(timeout, "timeout")
+        last, ending = await self.ending(run, limit)
+        if ending is None:
+            raise StillRunning(f"run {run} has not ended within {limit:g} s; it continues")
+        return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
+
+    async def ending(self, run: RunId, limit: float | None) -> tuple[RunId, Ended | None]:
+        """How a run ended, and its id; of a run that continued as another, the last one. None if it has not ended within
+        `limit` seconds; 0 is enough for a run that has."""
         waiting = asyncio.timeout(limit)
         try:
             async with waiting:
-                last, ending = await self._ending(run)
+                return await self._ending(run)
         except TimeoutError:
             if not waiting.expired():
                 raise
             last = await latest_run_of(self._store, run)
-            over = await self._stored_ending(last)  # a timeout of 0 still returns the result of a finished run
-            if over is None or isinstance(over, e.RunContinued):
-                raise StillRunning(f"run {run} has not ended within {limit:g} s; it continues") from None
-            ending = over
-        return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
+            over = await self._stored_ending(last)
+            return last, None if isinstance(over, e.RunContinued) else over
 
     async def _ending(self, run: RunId) -> tuple[RunId, Ended]:
-        """How a run ended, and its id; of a run that continued as another, the last one."""
         if self._worker is None or run not in self._worker.drivers:
             await self._reader.head(run)
         while True:
@@ -115,19 +119,9 @@ class Results(Verbs):
         return None if is_cancelled else await ending_of(self._store, head)
 
     async def _outcome(self, run: RunId, ending: Ended, codec: Codec, near: str) -> Any:
-        match ending:
-            case e.RunCompleted():
-                return codec.decode(await fetched(ending.output, self._store.blobs))
-            case e.RunFailed(held=True):
-                kind = error_from(ending.error)
-                held = kind if isinstance(kind, RunHeld) else RunHeld(ending.error.message)
-                held.add_note(f"A person has to decide about run {run}: resume it, retry a node, or cancel it.")
-                raise held
-            case e.RunFailed():
-                raise error_from(ending.error, near)
-            case _:
-                reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
-                raise RunCancelled(f"run {run} was cancelled{reason}")
+        if isinstance(ending, e.RunCompleted):
+            return codec.decode(await fetched(ending.output, self._store.blobs))
+        raise error_of(run, ending, near)
 
     async def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
@@ -161,7 +155,7 @@ class Results(Verbs):
         by = words("by", by)
         run, wait = await open_question(self._store, await self._reader.get(run), interaction)
         schema = msgspec.json.decode(wait.detail)
-        raw = _plain(value, schema)
+        raw = answer_json(value, schema)
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)
         try:
             await self._ledger.deliver(run, [answered])
@@ -218,27 +212,53 @@ class Results(Verbs):
 
     async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
         """See `Engine.output`."""
-        wanted = node if isinstance(node, str) else node.name
         nodes = (await self._reader.state(run)).nodes
-        names = (
-            [wanted] if nodes.get(wanted) is not None else [name for name, _ in nodes.items() if _is_of(name, wanted)]
-        )
-        if len(names) > 1:
-            raise InvalidInput(
-                f"run {run} called {wanted} more than once; give the name of the call: {', '.join(names)}"
-            )
-        found = nodes.get(names[0]) if names else None
+        name = called_as(node, run, (each for each, _ in nodes.items()))
+        found = nodes.get(name)
         if found is None or found.status is not NodeStatus.COMPLETED:
-            raise NotFound(f"node {wanted} of run {run} has no output: it was not called, or has not completed")
-        known = node if isinstance(node, Node) else await self._node_of(run, names[0])
+            raise no_output(node, run)
+        known = node if isinstance(node, Node) else await self._node_of(run, name)
         codec = known._arguments.returns if known is not None else _ANY
         return codec.decode(await fetched(found.output, self._store.blobs))
 
     async def _node_of(self, run: RunId, name: str) -> Node[..., Any] | None:
-        """The node of that name, if this process knows the workflow and its module has the node."""
-        workflow = registry.known((await created_of(self._store, run)).workflow)
-        around = workflow.fn.__globals__.values() if workflow is not None else ()
-        return next((each for each in around if isinstance(each, Node) and _is_of(name, each.name)), None)
+        return known_node((await created_of(self._store, run)).workflow, name)
+
+
+def known_node(workflow: str, name: str) -> Node[..., Any] | None:
+    """The node of that name, if this process knows the workflow and its module has the node."""
+    known = registry.known(workflow)
+    around = known.fn.__globals__.values() if known is not None else ()
+    return next((each for each in around if isinstance(each, Node) and _is_of(name, each.name)), None)
+
+
+def error_of(run: RunId, ending: Ended, near: str = "") -> Exception:
+    """The error that waiting for a run raises that ended like this, without a result."""
+    match ending:
+        case e.RunFailed(held=True):
+            kind = error_from(ending.error)
+            held = kind if isinstance(kind, RunHeld) else RunHeld(ending.error.message)
+            held.add_note(f"A person has to decide about run {run}: resume it, retry a node, or cancel it.")
+            return held
+        case e.RunFailed():
+            return error_from(ending.error, near)
+        case _:
+            reason = f": {ending.reason}" if isinstance(ending, e.RunCancelled) and ending.reason else ""
+            return RunCancelled(f"run {run} was cancelled{reason}")
+
+
+def called_as(node: Node[..., Any] | str, run: RunId, calls: Iterable[str]) -> str:
+    """The call of a node by the node or by the name of its call; empty if there is none."""
+    wanted, calls = node if isinstance(node, str) else node.name, tuple(calls)
+    names = [wanted] if wanted in calls else [name for name in calls if _is_of(name, wanted)]
+    if len(names) > 1:
+        raise InvalidInput(f"run {run} called {wanted} more than once; give the name of the call: {', '.join(names)}")
+    return names[0] if names else ""
+
+
+def no_output(node: Node[..., Any] | str, run: RunId) -> NotFound:
+    wanted = node if isinstance(node, str) else node.name
+    return NotFound(f"node {wanted} of run {run} has no output: it was not called, or has not completed")
 
 
 def _is_of(name: str, node: str) -> bool:
@@ -246,7 +266,7 @@ def _is_of(name: str, node: str) -> bool:
     return name.partition("[")[0].rpartition("/")[2].partition("#")[0] == node
 
 
-def _plain(value: Any, schema: Any) -> e.Value:
+def answer_json(value: Any, schema: Any) -> e.Value:
     """An answer as JSON that fits the schema of the question: a date becomes a text, a dataclass an object. Without a
     schema the encoded answer carries its own type."""
     if schema is None:

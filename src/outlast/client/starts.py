@@ -20,7 +20,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
 from outlast.ledger.reading import created_of
 from outlast.store import Blobs
-from outlast.values.arguments import Arguments
+from outlast.values.arguments import Arguments, Packed
 from outlast.values.checked_text import checked_texts, words
 from outlast.values.codec import fetched, stored
 
@@ -43,16 +43,9 @@ class Starts(Verbs):
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """See `Engine.start`."""
-        if not isinstance(workflow, Workflow):
-            raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
-        if scope.current.get(None) is not None:
-            raise no_start_in_a_workflow(workflow.name)
+        packed = pack(workflow, args, kwargs)
         spec, options = workflow._spec, workflow._start_options
-        try:
-            packed = workflow._arguments.pack(args, kwargs)
-        except TypeError as error:
-            raise InvalidInput(f"wrong arguments for workflow {spec.name}: {error}") from error
-        run = self._run_id(spec.name, options)
+        run = self._run_id(options)
         exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
         entry, folder = import_entry(spec)
         created = e.RunCreated(
@@ -108,11 +101,11 @@ class Starts(Verbs):
         await writer.release_when_read(lambda _: True)
         self._claims.advance_run(run)
 
-    def _run_id(self, workflow: str, options: dict[str, Any]) -> RunId:
+    def _run_id(self, options: dict[str, Any]) -> RunId:
         if "id" in options:
             return checked_run(words("id", options["id"]))
         if "idempotency_key" in options:
-            return derived_run("key", workflow, options["idempotency_key"])
+            return derived_run("key", options["idempotency_key"])
         return self._ledger.new_run_id()
 
     async def _check_same_start(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
@@ -127,6 +120,18 @@ class Starts(Verbs):
             return
         name = f"idempotency key {asked.key!r}" if asked.key else f"id {run}"
         raise AlreadyExists(f"{name} is already used {what}: choose another one, or start the same")
+
+
+def pack(workflow: Workflow[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:
+    """The arguments of a start, encoded; refuses what cannot be started."""
+    if not isinstance(workflow, Workflow):
+        raise InvalidInput(f"{workflow!r} is not a workflow: decorate the function with @workflow")
+    if scope.current.get(None) is not None:
+        raise no_start_in_a_workflow(workflow.name)
+    try:
+        return workflow._arguments.pack(args, kwargs)
+    except TypeError as error:
+        raise InvalidInput(f"wrong arguments for workflow {workflow.name}: {error}") from error
 
 
 async def _same_arguments(one: e.Value, other: e.Value, arguments: Arguments, blobs: Blobs) -> bool:

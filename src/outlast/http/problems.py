@@ -18,7 +18,7 @@ RETRY_AFTER_S = 1
 
 class Problem(Struct, frozen=True, kw_only=True):
     """Why a request was refused or failed. `code` is stable; `remedy` says what to do; `field` is the part of the request
-    that is invalid."""
+    that is invalid; `run` and `seq` say where a log is damaged."""
 
     type: str
     title: str
@@ -27,6 +27,8 @@ class Problem(Struct, frozen=True, kw_only=True):
     code: str
     remedy: str
     field: str | UnsetType = UNSET
+    run: str | UnsetType = UNSET
+    seq: int | UnsetType = UNSET
 
 
 HTTP_CODES: dict[str, tuple[int, str]] = {
@@ -99,5 +101,7 @@ def response_of(error: HttpError | OutlastError) -> Response:
         code=code,
         remedy=remedy,
         field=field or UNSET,
+        run=getattr(error, "run", "") or UNSET,
+        seq=getattr(error, "seq", 0) or UNSET,
     )
     return Response(msgspec.json.encode(problem), status, headers, MEDIA_TYPE)

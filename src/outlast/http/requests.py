@@ -15,6 +15,7 @@ Text: TypeAlias = Annotated[str, Meta(max_length=1000)]
 RunText: TypeAlias = Annotated[str, Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199})?$", max_length=200)]
 Number: TypeAlias = Annotated[int, Meta(ge=0, le=9_223_372_036_854_775_807)]
 Cursor: TypeAlias = Annotated[str, Meta(max_length=4000, description="`next` of the page before.")]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0, le=60, description="Seconds to wait.")]
 Value: TypeAlias = Annotated[Raw, Meta(description="Any JSON value.")]
 NULL = Raw(b"null")
 NOTHING = Raw(b"{}")
@@ -62,6 +63,25 @@ class OfBranch(Query, frozen=True, kw_only=True):
 
 class Explain(OfBranch, frozen=True, kw_only=True):
     full: Annotated[bool, Meta(description="Leave nothing out.")] = False
+
+
+class ListIds(Query, frozen=True, kw_only=True):
+    prefix: Annotated[RunText, Meta(description="Only ids that begin with this.")] = ""
+    unfinished: bool = False
+    limit: Limit = 200
+    cursor: Cursor = ""
+
+
+class Wait(Query, frozen=True, kw_only=True):
+    wait: Seconds = 0.0
+
+
+class WhichQuestion(Wait, frozen=True, kw_only=True):
+    interaction: Annotated[Text, Meta(description="The question, by its id or key; any by default.")] = ""
+
+
+class Verify(Query, frozen=True, kw_only=True):
+    blobs: Annotated[bool, Meta(description="Also compare the content of blobs with their hashes.")] = True
 
 
 class ListLogs(Query, frozen=True, kw_only=True):
@@ -122,6 +142,7 @@ class BatchBody(Body, frozen=True, kw_only=True):
 
 class DoctorBody(Body, frozen=True, kw_only=True):
     fix: Annotated[bool, Meta(description="Repair what can be repaired; false is a dry run.")] = False
+    blobs: Annotated[bool, Meta(description="Also compare the content of blobs with their hashes.")] = True
 
 
 class AnswerBody(Body, frozen=True, kw_only=True):
@@ -203,6 +224,7 @@ class LeavingBody(ReasonBody, frozen=True, kw_only=True):
 class RetryBody(LeavingBody, frozen=True, kw_only=True):
     node: Annotated[Text, Meta(description="The node; the one that failed by default.")] = ""
     feedback: Value | UnsetType = UNSET
+    force: Annotated[bool, Meta(description="Also if nodes completed after the failure.")] = False
 
 
 class JumpBody(LeavingBody, frozen=True, kw_only=True):

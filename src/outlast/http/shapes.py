@@ -18,10 +18,11 @@ from outlast.history.ids import RunId
 from outlast.http.audit import AuditEntry
 from outlast.http.auth import Credential
 from outlast.http.permissions import Role
+from outlast.lifecycle import status
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import plain_numbers
-from outlast.store import Due, Page, Store
+from outlast.store import Due
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
 from outlast.views import build
@@ -41,16 +42,16 @@ from outlast.views.types import (
     ExaminationView,
     LogLineView,
     NodeView,
+    PlannedEventView,
     QuestionView,
     RepairView,
-    RunListView,
     Time,
     TokenView,
     Value,
     View,
 )
 
-AT_WORK = (RunStatus.RUNNING, RunStatus.COMPENSATING)
+UNFINISHED = tuple(sorted(status.UNFINISHED))
 
 
 class ParameterView(View, frozen=True, kw_only=True):
@@ -162,6 +163,38 @@ class EventListView(View, frozen=True, kw_only=True):
 
     events: tuple[EventView, ...]
     next: int | None
+
+
+class RunIdListView(View, frozen=True, kw_only=True):
+    """Ids of runs. `next` is the cursor of the next page, null at the end."""
+
+    runs: tuple[str, ...]
+    next: str | None
+
+
+class HeadView(View, frozen=True, kw_only=True):
+    """The end of a log: its last event, its branch, and whether the run is over. `latest` is the last run that this one
+    continued as, or the run itself."""
+
+    run: str
+    version: int
+    branch: int
+    closed: bool
+    latest: str
+
+
+class EndingView(View, frozen=True, kw_only=True):
+    """How a run ended. `ending` is null if it has not; `run` is the last run that it continued as."""
+
+    run: str
+    status: RunStatus
+    ending: PlannedEventView | None
+
+
+class ClockView(View, frozen=True, kw_only=True):
+    """The time by the clock of the store."""
+
+    now: Time | None
 
 
 class IntervalView(View, frozen=True, kw_only=True):
@@ -331,14 +364,6 @@ def _schema(arguments: Arguments, name: str) -> Value:
         return NULL
 
 
-async def list_view(store: Store, page: Page, next: str) -> RunListView:
-    runs = []
-    for listed in page.items:
-        holding = await store.holding(listed.summary.run) if listed.summary.status in AT_WORK else None
-        runs.append(build.run_view(listed.summary, scratch=listed.scratch, holding=holding))
-    return RunListView(runs=tuple(runs), next=next or None)
-
-
 async def node_list(engine: Engine, run: RunId) -> NodeListView:
     tally = await tally_of(engine, run)
     nodes = tuple(
@@ -352,17 +377,21 @@ def question_view(wait: Wait) -> QuestionView:
 
 
 def inbox_item(due: Due) -> InboxItemView:
-    return InboxItemView(run=due.run, **asdict(wait_view(due.wait)), schema=due.wait.detail)
+    return asked_item(due.run, due.wait)
 
 
-async def examined(engine: Engine, run: RunId, *, fix: bool) -> ExaminationView:
+def asked_item(run: str, wait: Wait) -> InboxItemView:
+    return InboxItemView(run=run, **asdict(wait_view(wait)), schema=wait.detail)
+
+
+async def examined(engine: Engine, run: RunId, *, fix: bool, blobs: bool = True) -> ExaminationView:
     """What the doctor finds about a run, and what a repair does, or would do."""
-    before = await engine.diagnose(run)
+    before = await engine.diagnose(run, blobs=blobs)
     if not fix:
         planned = [await planned_repair(engine, run, finding) for finding in before.remedies]
         return build.examination_view(before, planned)
     repairs: Sequence[RepairView] = await repaired(engine, run) if before.remedies else ()
-    return build.examination_view(before, repairs, await engine.diagnose(run))
+    return build.examination_view(before, repairs, await engine.diagnose(run, blobs=blobs))
 
 
 def branches_of(run: RunId, found: Iterable[Any]) -> BranchTreeView:

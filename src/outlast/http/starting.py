@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from outlast.errors import AlreadyExists, InvalidInput, NotFound, OutlastError, StillRunning
+from outlast.errors import AlreadyExists, InvalidInput, NotFound
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
@@ -20,8 +19,7 @@ from outlast.http.problems import HttpError
 from outlast.http.shapes import StartedView
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import plain_numbers
-from outlast.store import Document
-from outlast.values.codec import fetched
+from outlast.values.codec import decode, fetched
 from outlast.views.build import error_view
 from outlast.views.run_view import tally_of
 
@@ -67,9 +65,7 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str, trace: 
     chosen = workflow.options(title=body.title, tags=body.tags, start=body.start, **given)
     chosen._start_options["by"] = by
     chosen._start_options["trace"] = trace
-    run = derived_run("key", workflow.name, key) if key else RunId(body.id)
-    if key:
-        await _keep_key(state, key, workflow.name)
+    run = derived_run("key", key) if key else RunId(body.id)
     is_new = not run or await state.store.head(run) is None
     try:
         run = (await engine.start(chosen, *args, **kwargs)).run
@@ -80,18 +76,6 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str, trace: 
     return await _started(state, run, workflow.name, created=is_new), is_new
 
 
-async def _keep_key(state: ServerState, key: str, workflow: str) -> None:
-    """A key is for one workflow: the engine compares parameters, this compares the workflow."""
-    name = f"http/keys/{hashlib.sha256(key.encode()).hexdigest()}"
-    body = workflow.encode()
-    if await state.store.put_document(Document(name, hashlib.sha256(body).hexdigest()[:32], body)):
-        return
-    there = await state.store.document(name)
-    if there is not None and there.body != body:
-        detail = f"this Idempotency-Key is already used by a run of workflow {there.body.decode()}"
-        raise HttpError("http.key_reused", detail, field="header.Idempotency-Key")
-
-
 async def _started(state: ServerState, run: RunId, workflow: str, *, created: bool) -> StartedView:
     status = (await state.engine.get(run)).status
     return StartedView(run=run, workflow=workflow, status=status, created=created, result=e.NULL, error=None)
@@ -99,16 +83,8 @@ async def _started(state: ServerState, run: RunId, workflow: str, *, created: bo
 
 async def waited(state: ServerState, view: StartedView, seconds: float) -> StartedView:
     """The same after the run ended, if it does within these seconds."""
-    engine, run = state.engine, RunId(view.run)
-    try:
-        await engine.result(run, timeout=seconds)
-    except StillRunning:
-        pass
-    except Exception as error:  # how the run ended, which its log says better
-        if isinstance(error, OutlastError) and await state.store.head(run) is None:
-            raise
-    last = await engine.diagnostics.continued_as(run)
-    tally = await tally_of(engine, last)
+    last, _ = await state.engine._results.ending(RunId(view.run), seconds)
+    tally = await tally_of(state.engine, last)
     outline = tally.state.outline
     result = plain_numbers(await fetched(outline.output, state.store.blobs))
     failure = error_view(outline.error, outline.failed_node) if outline.error else None
@@ -140,7 +116,8 @@ def arguments_of(workflow: Workflow[..., Any], params: Raw) -> tuple[tuple[Any, 
 
 
 def value_of(raw: Raw, where: str) -> Any:
-    """A value of a user from JSON, exactly: numbers that a float would change, and keys that stand twice, are refused."""
+    """A value of a user from JSON, exactly: `{"$": "decimal", …}` is a Decimal. Numbers that a float would change, and keys
+    that stand twice, are refused."""
 
     def number(text: str) -> float:
         read = float(text)
@@ -162,7 +139,8 @@ def value_of(raw: Raw, where: str) -> Any:
         raise InvalidInput(f'{where}: {text} is not JSON: send {{"$": "float", "v": "nan"}}, "inf" or "-inf"')
 
     try:
-        return json.loads(bytes(raw), parse_float=number, object_pairs_hook=distinct, parse_constant=refused)
+        json.loads(bytes(raw), parse_float=number, object_pairs_hook=distinct, parse_constant=refused)
+        return decode(raw)
     except RecursionError:
         raise HttpError("http.malformed", "the JSON is nested too deeply") from None
     except (ValueError, ArithmeticError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import suppress
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,6 +73,7 @@ async def _useful(engine: Engine, run: RunId, action: Action, where: str) -> Act
     return _action(action.verb, action.command + where, action.effect, **known)
 
 
+@singledispatch
 async def planned(
     engine: Engine,
     run: RunId,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import singledispatch
+
 from outlast.client import Engine
 from outlast.history.ids import RunId
 from outlast.lifecycle.summary import summarise
@@ -12,6 +14,7 @@ from outlast.views.run_view import tally_of
 from outlast.views.types import RunDetailView
 
 
+@singledispatch
 async def read_detail(engine: Engine, run: RunId, where: str = "", *, repairs: bool = False) -> RunDetailView:
     """The view of a run. Status, result and nodes come from one reading of its log, so that they agree, also while the run
     goes on. `where` names the store in the commands of the actions; with `repairs` they include the repair of the run."""

@@ -105,6 +105,7 @@ async def retry_run(call: Call) -> s.ControlView:
         by=call.by,
         reason=body.reason,
         children=body.children,
+        force=body.force,
     )
     return await _view_of(call, handle)
 
@@ -205,10 +206,12 @@ async def fork_run(call: Call) -> s.ControlView:
     return await _view_of(call, handle)
 
 
-@operation("GET", "/runs/{run}/doctor", "runs:read", tag="repair", answers=v.ExaminationView, refuses=(404,))
+@operation(
+    "GET", "/runs/{run}/doctor", "runs:read", tag="repair", query=r.Verify, answers=v.ExaminationView, refuses=(404,)
+)
 async def examine_run(call: Call) -> v.ExaminationView:
     """Diagnose a run, and show what a repair would do. Nothing is changed."""
-    return await s.examined(call.engine, await run_of(call), fix=False)
+    return await s.examined(call.engine, await run_of(call), fix=False, blobs=call.query.blobs)
 
 
 @operation(
@@ -224,4 +227,4 @@ async def examine_run(call: Call) -> v.ExaminationView:
 async def repair_run(call: Call) -> v.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
     call.note = "" if call.body.fix else "dry run"
-    return await s.examined(call.engine, await run_of(call), fix=call.body.fix)
+    return await s.examined(call.engine, await run_of(call), fix=call.body.fix, blobs=call.body.blobs)

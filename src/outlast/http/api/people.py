@@ -54,7 +54,7 @@ async def list_decisions(call: Call) -> s.DecisionListView:
 async def answer_question(call: Call) -> v.AnswerView:
     """Answer an open question of a run; the answer must fit its schema."""
     body: r.AnswerBody = call.body
-    return await answered(call, await run_of(call), value_of(body.value, "value"), body.interaction)
+    return await answered(call, await run_of(call), body.value, body.interaction)
 
 
 @operation("POST", "/runs/{run}/approve", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
@@ -70,10 +70,13 @@ async def reject_run(call: Call) -> v.AnswerView:
 
 
 async def decided(call: Call, *, is_approved: bool) -> v.AnswerView:
-    return await answered(call, await run_of(call), is_approved, call.body.interaction)
+    return await answered(
+        call, await run_of(call), msgspec.Raw(b"true" if is_approved else b"false"), call.body.interaction
+    )
 
 
-async def answered(call: Call, run: RunId, value: Any, interaction: str) -> v.AnswerView:
+async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> v.AnswerView:
+    value = value_of(raw, "value")
     asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
     try:
         asking = await call.engine.answer(asking, value, interaction=wait.id, by=call.by)
@@ -82,4 +85,4 @@ async def answered(call: Call, run: RunId, value: Any, interaction: str) -> v.An
     given = {True: "yes", False: "no"}.get(value, "") if isinstance(value, bool) else ""
     call.decision = {"interaction": wait.id, "text": shortened(wait.text or wait.id), "answer": given}
     call.subject = asking
-    return v.AnswerView(run=asking, interaction=wait.id, answer=msgspec.Raw(msgspec.json.encode(value)))
+    return v.AnswerView(run=asking, interaction=wait.id, answer=raw)

@@ -23,11 +23,12 @@ from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.summary import RunSummary
 from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.services.tracing import valid_traceparent
-from outlast.store import BlobRef, Listed, Page, RunFilter
+from outlast.store import BlobRef, Listed, RunFilter
 from outlast.values.codec import blob_of, is_elsewhere, values_in
 from outlast.views import build
 from outlast.views import types as v
 from outlast.views.detail import read_detail
+from outlast.views.run_list import run_views
 from outlast.views.run_view import tally_of
 
 MAX_KEY = 200
@@ -135,7 +136,7 @@ async def list_runs(call: Call) -> v.RunListView:
     query: r.ListRuns = call.query
     about = (filter_of(query), given(query.held), given(query.asks))
     found, after = await _search(call, query, after_of(about, query.cursor), query.limit)
-    return await s.list_view(call.state.store, Page(tuple(found)), cursor_of(about, after))
+    return v.RunListView(runs=await run_views(call.engine, found), next=cursor_of(about, after) or None)
 
 
 @operation("GET", "/count", "runs:read", tag="runs", query=r.CountRuns, answers=s.RunCountView)
@@ -275,10 +276,12 @@ async def compare_runs(call: Call) -> v.ComparisonView:
     return build.comparison_view(found)
 
 
-@operation("GET", "/runs/{run}/verify", "runs:read", tag="runs", answers=v.VerificationView, refuses=(404,))
+@operation(
+    "GET", "/runs/{run}/verify", "runs:read", tag="runs", query=r.Verify, answers=v.VerificationView, refuses=(404,)
+)
 async def verify_run(call: Call) -> v.VerificationView:
     """Verify the log of a run against its invariants and digests."""
-    return build.verification_view(await call.engine.verify(await run_of(call)))
+    return build.verification_view(await call.engine.verify(await run_of(call), blobs=call.query.blobs))
 
 
 # --- outputs

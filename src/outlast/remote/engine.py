@@ -1,0 +1,789 @@
+"""The engine of a server: the verbs of `Engine`, carried out over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar, cast
+
+import msgspec
+from msgspec import Raw, Struct
+
+from outlast.client.branch_plans import Plan
+from outlast.client.bulk import Action, Bulk, Matches, Progress, Target
+from outlast.client.diagnostics import Diagnostics
+from outlast.client.evidence import Diagnosis
+from outlast.client.facade import Engine
+from outlast.client.handle import RunHandle
+from outlast.client.questions import Asked
+from outlast.client.reader import CANDIDATES, Statuses, WorkerRuns, checked_filter, one_of
+from outlast.client.results import Question, answer_json, called_as, error_of, known_node, no_output
+from outlast.client.starts import pack
+from outlast.client.versions import Version, Versions
+from outlast.definition.durations import Seconds, seconds, seconds_or_none
+from outlast.errors import InvalidInput, NotAllowed, NotAsked, NotFound, NotPermitted, RunGone, ServerAway, StillRunning
+from outlast.functions.decorators import Node, Workflow
+from outlast.functions.dry_replay import DryRun
+from outlast.history import events as e
+from outlast.history.events import Children
+from outlast.history.ids import RunId, checked_run, uuid7
+from outlast.history.lineage import Interval
+from outlast.history.record import Entry
+from outlast.ledger.verification import Verification
+from outlast.lifecycle.actions import Verb
+from outlast.lifecycle.branching import BranchSummary
+from outlast.lifecycle.comparison import Comparison
+from outlast.lifecycle.diagnosis import Finding
+from outlast.lifecycle.explanation import Explanation
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.summary import RunSummary
+from outlast.remote import decode
+from outlast.remote.connection import LONG_POLL_S, Connection, fields, path_of
+from outlast.remote.decode import WireComparison, WireEvent
+from outlast.services.sweeper import STALE_AFTER_S, Report
+from outlast.store import Holding, Line, Page, RunFilter
+from outlast.values.codec import codec_for, encode, is_elsewhere
+from outlast.values.tracebacks import folded
+from outlast.views import types as t
+from outlast.views.times import micros
+
+P = ParamSpec("P")
+R = TypeVar("R")
+PAGE = 1000
+_ANY = codec_for(Any)
+_ENDINGS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
+
+
+class _Ids(Struct):
+    runs: tuple[RunId, ...]
+    next: str | None
+
+
+class _Head(Struct):
+    version: int
+    branch: int
+    closed: bool
+    latest: RunId
+
+
+class _Ending(Struct):
+    run: RunId
+    ending: WireEvent | None
+
+
+class _Events(Struct):
+    events: list[WireEvent]
+    next: int | None
+
+
+class _Lines(Struct):
+    lines: tuple[t.LogLineView, ...]
+    next: int | None
+
+
+class _Nodes(Struct):
+    nodes: tuple[t.NodeView, ...]
+
+
+class _Run(Struct):
+    run: RunId
+
+
+class _Interval(Struct):
+    first: int
+    last: int
+
+
+class _Lineage(Struct):
+    intervals: tuple[_Interval, ...]
+
+
+class _Question(t.QuestionView, frozen=True, kw_only=True):
+    run: RunId
+
+
+class _Parameter(Struct):
+    name: str
+    schema: Any
+
+
+class _Workflow(Struct):
+    parameters: tuple[_Parameter, ...]
+
+
+class _Inbox(Struct):
+    questions: tuple[_Question, ...]
+    next: str | None
+
+
+class _Plan(Struct):
+    would_append: tuple[WireEvent, ...]
+
+
+class Who(Struct, frozen=True):
+    """Who a token stands for."""
+
+    by: str
+    role: str
+
+
+class _Clock(Struct):
+    now: str
+
+
+class _Message(Struct):
+    event: WireEvent | None = None
+    reason: str = ""
+
+
+def only_there(what: str) -> NotAllowed:
+    """The refusal of a verb that needs the store or the code itself."""
+    return NotAllowed(f"{what} needs the store: a server does not offer it; do it where the store is")
+
+
+class RemoteEngine(Engine):
+    """The engine of a server. `outlast.connect` opens one.
+
+    Its verbs are those of `Engine`, with the same results and errors. The server advances the runs, with the code that it
+    knows. It records the name of the token as the user: `by` must be empty."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.versions = RemoteVersions(connection)
+        self.diagnostics = RemoteDiagnostics(self)
+        self.bulk = RemoteBulk(self)
+
+    # --- starting and finding
+
+    async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
+        params, options = pack(workflow, args, kwargs).inputs, dict(workflow._start_options)
+        if options.pop("exclusive", ""):
+            raise InvalidInput("a server takes the exclusive key from the workflow: give it to @workflow(exclusive=…)")
+        run = await self.start_by_name(workflow.name, params if bytes(params) != b"null" else {}, **options)
+        return RunHandle(self, run, workflow)
+
+    async def start_by_name(
+        self,
+        workflow: str,
+        params: Raw | Mapping[str, Any],
+        *,
+        id: str = "",
+        idempotency_key: str = "",
+        title: str = "",
+        tags: Iterable[str] = (),
+        start: bool = True,
+    ) -> RunId:
+        """Start a run of a workflow that only the server knows, with these parameters by name. Returns its id."""
+        given = params if isinstance(params, Raw) else {name: _encoded(each, name) for name, each in params.items()}
+        body = {"workflow": workflow, "params": given, "title": title, "tags": list(tags), "start": start}
+        if not idempotency_key:  # with an id, the request may be repeated
+            body["id"] = id or uuid7(int(time.time() * 1000), os.urandom(10))
+        found = await self.connection.post("/runs", _Run, body, key=idempotency_key, repeats=True)
+        return found.run
+
+    async def parameters(self, workflow: str) -> dict[str, Any]:
+        """The JSON Schema of each parameter of a workflow that the server knows; None if any value is accepted."""
+        found = await self.connection.get(path_of("workflows", workflow), _Workflow)
+        return {each.name: each.schema for each in found.parameters}
+
+    async def handle(self, run: str) -> RunHandle[Any]:
+        return RunHandle(self, await self.find(run))
+
+    async def find(self, prefix: str) -> RunId:
+        wanted = checked_run(prefix)
+        found = await self.connection.get("/run-ids", _Ids, prefix=wanted, limit=PAGE)
+        runs = list(found.runs)
+        while found.next and len(runs) <= CANDIDATES:
+            found = await self.connection.get("/run-ids", _Ids, prefix=wanted, limit=PAGE, cursor=found.next)
+            runs += found.runs
+        if not runs:
+            raise NotFound(f"Workflow not found: the server {self.connection.address} has no run {prefix}")
+        return one_of(runs, wanted)
+
+    async def get(self, run: RunId) -> RunSummary:
+        return decode.summary_of(await self.summary(run))
+
+    async def summary(self, run: RunId) -> t.RunView:
+        """A run as it is in lists."""
+        return await self.connection.get(path_of("runs", run, "summary"), t.RunView)
+
+    async def head(self, run: RunId) -> _Head:
+        return await self.connection.get(path_of("runs", run, "head"), _Head)
+
+    async def list_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+        limit: int | None = None,
+    ) -> Page:
+        view = await self.run_list(checked_filter(filter, workflow, status, since, limit))
+        return Page(tuple(map(decode.listed_of, view.runs)), view.next or "")
+
+    async def run_list(self, query: RunFilter) -> t.RunListView:
+        """A page of a list of runs."""
+        if query.limit < 1:
+            raise InvalidInput(f"limit must be at least 1, not {query.limit}")
+        if query.exclusive:
+            raise InvalidInput("filter.exclusive: a server does not filter by the exclusive key")
+        return await self.connection.get(
+            "/runs",
+            t.RunListView,
+            status=query.statuses,
+            workflow=query.workflow,
+            tag=query.tags,
+            parent=query.parent,
+            text=query.text,
+            since=query.created_from,
+            until=query.created_until,
+            limit=min(query.limit, PAGE),
+            cursor=query.after,
+        )
+
+    async def iter_runs(
+        self,
+        filter: RunFilter | None = None,
+        *,
+        workflow: str | None = None,
+        status: Statuses | None = None,
+        since: datetime | None = None,
+    ) -> AsyncIterator[RunSummary]:
+        query = checked_filter(filter, workflow, status, since)
+        while True:
+            page = await self.list_runs(query)
+            for summary in page:
+                yield summary
+            if not page.next:
+                return
+            query = msgspec.structs.replace(query, after=page.next)
+
+    # --- waiting
+
+    async def result(
+        self, run: RunId, *, workflow: Workflow[..., Any] | None = None, timeout: Seconds | None = None
+    ) -> Any:
+        __tracebackhide__ = True
+        limit = seconds_or_none(timeout, "timeout")
+        async for left in _rounds(limit):
+            found = await self.connection.get(path_of("runs", run, "ending"), _Ending, wait=left)
+            if found.ending is not None:
+                (ending,) = decode.events_of([found.ending], found.run)
+                return await self._outcome(found.run, ending, workflow)
+        raise StillRunning(f"run {run} has not ended within {limit:g} s; it continues")
+
+    async def _outcome(self, run: RunId, ending: e.AnyEvent, workflow: Workflow[..., Any] | None) -> Any:
+        __tracebackhide__ = True
+        assert isinstance(ending, _ENDINGS)
+        if isinstance(ending, e.RunCompleted):
+            codec = workflow._arguments.returns if workflow is not None else _ANY
+            return codec.decode(await self._value(run, ending.output, ""))
+        raise folded(error_of(run, ending, workflow.fn.__module__ if workflow is not None else ""))
+
+    async def _value(self, run: RunId, raw: e.Value, node: str) -> e.Value:
+        """A value of the log, or the blob that it refers to."""
+        if not is_elsewhere(raw):
+            return raw
+        response = await self.connection.send("GET", path_of("runs", run, "output"), query={"node": node})
+        return Raw(response.content)
+
+    async def watch(
+        self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
+    ) -> AsyncIterator[Entry]:
+        backoff, is_over = self.connection.backoff(), (await self.head(run)).closed
+        while True:
+            try:
+                async with aclosing(cast("Any", self.connection.messages(run=f"{run}@{after}"))) as messages:
+                    async for kind, data in messages:
+                        if kind == "missing":
+                            raise NotFound(f"there is no run {run}")
+                        if kind == "end":
+                            _check_credential(data)
+                            break
+                        if kind in ("stalled", "resumed") and stalled is not None:
+                            stalled(kind == "stalled")
+                        for entry in _entries(kind, data, run):
+                            if entry.seq > after:
+                                after = entry.seq
+                                is_over = is_over or isinstance(entry.event, _ENDINGS)
+                                yield entry
+                        if is_over and kind in ("event", "backfill_complete") and await self._is_read(run, after):
+                            return
+                        backoff = self.connection.backoff()
+            except ServerAway as error:
+                if not await backoff.wait():
+                    raise error from None
+
+    async def _is_read(self, run: RunId, seq: int) -> bool:
+        """Whether the run is over and its log ends here."""
+        head = await self.head(run)
+        return head.closed and head.version <= seq
+
+    # --- questions
+
+    async def asked(self, run: RunId, question: str | None = None, *, timeout: Seconds | None = None) -> Question:
+        limit = seconds_or_none(timeout, "timeout")
+        async for left in _rounds(limit):
+            try:
+                asking, wait = await self.question(run, question, wait=left)
+            except NotAsked:
+                continue
+            except RunGone:
+                await self._raise_failure(run)
+                raise
+            return Question(asking, wait.id, wait.text, msgspec.json.decode(wait.detail))
+        what = "anything" if question is None else repr(question)
+        raise StillRunning(f"run {run} has not asked {what} within {limit:g} s; it continues")
+
+    async def _raise_failure(self, run: RunId) -> None:
+        found = await self.connection.get(path_of("runs", run, "ending"), _Ending)
+        if found.ending is not None and found.ending.type in ("RunFailed", "RunCancelled"):
+            await self.result(found.run)
+
+    async def question(self, run: RunId, interaction: str | None = None, *, wait: float = 0) -> Asked:
+        """The open question that an answer to a run is for, and the run that asks it."""
+        path = path_of("runs", run, "question")
+        found = await self.connection.get(path, _Question, interaction=interaction, wait=wait or None)
+        return found.run, decode.wait_of(found)
+
+    async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
+        _check_by(by)
+        asking, wait = await self.question(run, interaction)
+        raw = answer_json(value, msgspec.json.decode(wait.detail))
+        body = {"value": raw, "interaction": wait.id}
+        return (await self.connection.post(path_of("runs", asking, "answer"), _Run, body)).run
+
+    async def questions(self, run: RunId) -> list[Wait]:
+        detail = await self.detail(run)
+        return [decode.wait_of(each) for each in detail.questions]
+
+    async def detail(self, run: RunId) -> t.RunDetailView:
+        """Everything that is known of a run."""
+        return await self.connection.get(path_of("runs", run), t.RunDetailView)
+
+    # --- control
+
+    async def _verb(self, run: RunId, verb: str, by: str, **body: Any) -> RunId:
+        _check_by(by)
+        return (await self.connection.post(path_of("runs", run, verb), _Run, fields(**body))).run
+
+    async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
+        return await self._verb(run, "cancel", by, reason=reason, force=force)
+
+    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
+        return await self._verb(run, "pause", by, reason=reason)
+
+    async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
+        """Nothing: this process advances no run."""
+
+    async def drain(self) -> None:
+        """Nothing: this process advances no run."""
+
+    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
+        return RunHandle(self, await self._verb(run, "resume", by, force=force))
+
+    async def retry(
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        by: str = "",
+        reason: str = "",
+        children: Children = "cancel",
+        force: bool = False,
+    ) -> RunHandle[Any]:
+        given = None if feedback is None else encode(feedback, where="feedback")
+        changed = await self._verb(
+            run, "retry", by, node=node, feedback=given, reason=reason, children=children, force=force
+        )
+        return RunHandle(self, changed)
+
+    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
+        return RunHandle(self, await self._verb(run, "start", by))
+
+    async def plan(self, run: RunId, action: str, **options: Any) -> t.PlanView:
+        """What an action would do to a run."""
+        return await self.connection.post(
+            path_of("runs", run, "plan"), t.PlanView, _plan_body(action, options), repeats=True
+        )
+
+    async def planned_events(self, run: RunId, action: str, **options: Any) -> list[e.AnyEvent]:
+        """The events that an action would append to a run."""
+        path = path_of("runs", run, "plan")
+        found = await self.connection.post(path, _Plan, _plan_body(action, options), repeats=True)
+        return decode.events_of(found.would_append, run)
+
+    # --- going back
+
+    async def jump(
+        self,
+        run: RunId,
+        to: str | int,
+        *,
+        inputs: dict[str, Any] | None = None,
+        output: Any = msgspec.UNSET,
+        by: str = "",
+        reason: str = "",
+        children: Children = "cancel",
+    ) -> RunHandle[Any]:
+        changed = None if inputs is None else {name: encode(value, where=name) for name, value in inputs.items()}
+        given = None if output is msgspec.UNSET else encode(output, where="output")
+        return RunHandle(
+            self,
+            await self._verb(run, "jump", by, to=to, inputs=changed, output=given, reason=reason, children=children),
+        )
+
+    async def rewind(
+        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> RunHandle[Any]:
+        return RunHandle(self, await self._verb(run, "rewind", by, nodes=nodes, reason=reason, children=children))
+
+    async def activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> RunHandle[Any]:
+        return RunHandle(self, await self._verb(run, "activate", by, branch=branch, reason=reason, children=children))
+
+    async def fork(
+        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
+    ) -> RunHandle[Any]:
+        return RunHandle(self, await self._verb(run, "fork", by, at=at, id=id, title=title))
+
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
+        raise only_there("migrate")
+
+    # --- what happened
+
+    async def events(
+        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
+    ) -> AsyncIterator[Entry]:
+        if everything and branch is not None:
+            raise InvalidInput("give either a branch or everything")
+        if after < 0:
+            raise InvalidInput(f"after must be 0 or the number of an event, not {after}")
+        path, following = path_of("runs", run, "events"), cast("int | None", after)
+        while following is not None:
+            page = await self.connection.get(
+                path, _Events, branch=branch, everything=everything, after=following, limit=PAGE
+            )
+            for entry in decode.entries_of(page.events, run):
+                yield entry
+            following = page.next
+
+    async def lines(
+        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
+    ) -> AsyncIterator[Line]:
+        path, following = path_of("runs", run, "logs"), cast("int | None", after)
+        while following is not None:
+            page = await self.connection.get(path, _Lines, node=node, attempt=attempt, after=following, limit=PAGE)
+            for line in page.lines:
+                yield decode.line_of(line)
+            following = page.next
+
+    async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
+        found = await self.connection.get(path_of("runs", run, "nodes"), _Nodes)
+        calls = {each.node: each for each in found.nodes}
+        name = called_as(node, run, calls)
+        if not name or calls[name].status != "completed":
+            raise no_output(node, run)
+        known = node if isinstance(node, Node) else known_node((await self.get(run)).workflow, name)
+        codec = known._arguments.returns if known is not None else _ANY
+        return codec.decode(await self._value(run, calls[name].output, name))
+
+    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
+        return await self.connection.get(path_of("runs", run, "explain"), Explanation, branch=branch, full=full)
+
+    async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
+        view = await self.connection.get(path_of("runs", run, "branches"), t.BranchTreeView)
+        return tuple(map(decode.branch_of, view.branches))
+
+    async def compare(
+        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
+    ) -> Comparison:
+        path = path_of("runs", run, "compare")
+        found = await self.connection.get(path, WireComparison, other=other, branch=branch, other_branch=other_branch)
+        return decode.comparison_of(found)
+
+    # --- health
+
+    async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
+        view = await self.connection.get(path_of("runs", run, "verify"), t.VerificationView, blobs=blobs)
+        return decode.verification_of(view)
+
+    async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
+        return decode.diagnosis_of(await self.examination(run, blobs=blobs))
+
+    async def recover(self, run: RunId) -> list[Finding]:
+        return decode.repaired_of(await self.examination(run, fix=True))
+
+    async def examination(self, run: RunId, *, fix: bool = False, blobs: bool = True) -> t.ExaminationView:
+        """The findings about a run, and its repairs, or the plans of repairs."""
+        path = path_of("runs", run, "doctor")
+        if fix:
+            body = {"fix": True, "blobs": blobs}
+            return await self.connection.post(path, t.ExaminationView, body, repeats=True)
+        return await self.connection.get(path, t.ExaminationView, blobs=blobs)
+
+    async def sweep(self, *, dry_run: bool = False, stale_after: Seconds = STALE_AFTER_S) -> Report:
+        body = {"dry_run": dry_run, "stale_after": seconds(stale_after, "stale_after")}
+        return decode.report_of(await self.connection.post("/sweep", t.SweepReportView, body, repeats=True))
+
+    async def who(self) -> Who:
+        """Who sends these requests."""
+        return await self.connection.get("/session", Who)
+
+    async def audit(self, limit: int, **query: Any) -> t.AuditListView:
+        """Who changed what through the server, the newest first: up to `limit` entries."""
+        entries, cursor = list[t.AuditEntryView](), ""
+        while True:
+            size = min(PAGE, limit - len(entries))
+            page = await self.connection.get("/audit", t.AuditListView, limit=size, cursor=cursor, **query)
+            entries += page.entries
+            if page.next is None or len(entries) == limit:
+                return t.AuditListView(entries=tuple(entries), next=page.next)
+            cursor = page.next
+
+    # --- tokens
+
+    async def create_token(self, name: str, role: str, expires_s: float | None) -> t.NewTokenView:
+        return await self.connection.post("/tokens", t.NewTokenView, fields(name=name, role=role, expires_in=expires_s))
+
+    async def tokens(self) -> t.TokenListView:
+        return await self.connection.get("/tokens", t.TokenListView)
+
+    async def revoke_token(self, id: str) -> None:
+        await self.connection.delete(path_of("tokens", id))
+
+    async def workers(self) -> list[WorkerRuns]:
+        return decode.workers_of((await self.connection.get("/workers", t.WorkerListView)).workers)
+
+
+class RemoteBulk(Bulk):
+    """Bulk actions on a server."""
+
+    def __init__(self, engine: RemoteEngine) -> None:
+        self._engine = engine
+        self._connection = engine.connection
+
+    async def start(
+        self,
+        action: Action,
+        filter: RunFilter | None = None,
+        matches: Matches | None = None,
+        *,
+        targets: Iterable[Target] = (),
+        by: str = "",
+        reason: str = "",
+        value: Any = None,
+        key: str = "",
+    ) -> RunId:
+        _check_by(by)
+        if filter is not None:
+            targets = [Target(summary.run) async for summary in self._matching(filter, matches)]
+        runs = [{"run": each.run, "interaction": each.interaction} for each in dict.fromkeys(targets)]
+        if not runs:
+            raise InvalidInput("no run matches: nothing was changed")
+        given = encode(value, where="value") if action == "answer" else None
+        body = fields(action=action, runs=runs, reason=reason, value=given)
+        return (await self._connection.post("/bulk", _Run, body, key=key)).run
+
+    async def progress(self, run: RunId) -> Progress:
+        path, outcomes = path_of("bulk", run), list[t.BulkOutcomeView]()
+        view = await self._connection.get(path, t.BulkView, limit=PAGE)
+        while True:
+            outcomes += view.outcomes
+            if view.next is None:
+                return decode.progress_of(view, outcomes)
+            view = await self._connection.get(path, t.BulkView, limit=PAGE, cursor=view.next)
+
+    async def retry(self, run: RunId, *, by: str = "") -> RunId:
+        _check_by(by)
+        return (await self._connection.post(path_of("bulk", run, "retry"), _Run, {}, repeats=True)).run
+
+    async def _questions(self, runs: Iterable[RunSummary]) -> dict[str, list[Wait]]:
+        found: dict[str, list[Wait]] = {each.run: [] for each in runs}
+        cursor = ""
+        while True:
+            page = await self._connection.get("/inbox", _Inbox, limit=PAGE, cursor=cursor)
+            for each in page.questions:
+                if each.run in found:
+                    found[each.run].append(decode.wait_of(each))
+            if page.next is None:
+                return found
+            cursor = page.next
+
+
+class RemoteVersions(Versions):
+    """The versions of workflows on a server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def of(self, workflow: str) -> list[Version]:
+        path = path_of("workflows", workflow, "versions")
+        found = await self._connection.get(path, t.VersionListView)
+        return list(map(decode.version_of, found.versions))
+
+    async def starting_with(self, beginning: str) -> list[str]:
+        raise only_there("versions.starting_with")
+
+    async def source(self, version: str) -> str:
+        raise only_there("versions.source")
+
+    async def diff(self, old: str, new: str) -> str:
+        raise only_there("versions.diff")
+
+    async def current(self, run: RunId) -> str:
+        raise only_there("versions.current")
+
+    async def replay(self, run: RunId) -> DryRun:
+        raise only_there("versions.replay")
+
+    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
+        raise only_there("versions.migrate")
+
+    async def check_migration(self, run: RunId) -> None:
+        raise only_there("versions.check_migration")
+
+
+class RemoteDiagnostics(Diagnostics):
+    """Details of runs of a server."""
+
+    def __init__(self, engine: RemoteEngine) -> None:
+        self._engine = engine
+
+    @property
+    def worker_id(self) -> str:
+        return ""
+
+    async def now(self) -> int:
+        found = await self._engine.connection.get("/clock", _Clock)
+        return micros(found.now) or 0
+
+    async def holder(self, run: RunId) -> Holding | None:
+        return decode.holding_of(await self._engine.summary(run))
+
+    async def workers_knowing(self, workflow: str) -> tuple[str, ...]:
+        return tuple(
+            each.worker for each in await self._engine.workers() if each.is_live and workflow in each.workflows
+        )
+
+    async def scratch(self, run: RunId, created: int) -> bytes:
+        return decode.listed_of(await self._engine.summary(run)).scratch
+
+    async def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
+        seen, cursor = set[RunId](), ""
+        while True:
+            page = await self._engine.connection.get("/run-ids", _Ids, unfinished=unfinished, limit=PAGE, cursor=cursor)
+            for run in page.runs:
+                if run not in seen:
+                    seen.add(run)
+                    yield run
+            if not page.next:
+                return
+            cursor = page.next
+
+    async def created(self, run: RunId) -> e.RunCreated:
+        path = path_of("runs", run, "events")
+        page = await self._engine.connection.get(path, _Events, everything=True, limit=1)
+        (entry,) = decode.entries_of(page.events, run)
+        assert isinstance(entry.event, e.RunCreated)
+        return entry.event
+
+    async def current_branch(self, run: RunId) -> int:
+        return (await self._engine.head(run)).branch
+
+    async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
+        found = await self._engine.connection.get(path_of("runs", run, "lineage"), _Lineage, branch=branch)
+        return tuple((each.first, each.last) for each in found.intervals)
+
+    async def continued_as(self, run: RunId) -> RunId:
+        return (await self._engine.head(run)).latest
+
+    async def open_question(self, run: RunId, question: str | None = None) -> Asked:
+        return await self._engine.question(run, question)
+
+    async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
+        raise only_there("diagnostics.preview")
+
+    async def preview_activate(
+        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
+    ) -> list[e.AnyEvent]:
+        return await self._engine.planned_events(
+            run, "activate", branch=branch, by=by, reason=reason, children=children
+        )
+
+    async def preview_pause(self, run: RunId, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
+        return await self._engine.planned_events(run, "pause", by=by, reason=reason)
+
+    async def preview_cancel(
+        self, run: RunId, *, by: str = "", reason: str = "", force: bool = False
+    ) -> list[e.AnyEvent]:
+        return await self._engine.planned_events(run, "cancel", by=by, reason=reason, force=force)
+
+    async def preview_retry(
+        self,
+        run: RunId,
+        node: str | None = None,
+        *,
+        feedback: Any = None,
+        by: str = "",
+        children: Children = "cancel",
+        force: bool = False,
+    ) -> list[e.AnyEvent]:
+        return await self._engine.planned_events(
+            run, "retry", node=node, feedback=feedback, by=by, children=children, force=force
+        )
+
+    async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
+        raise only_there("diagnostics.preview_recovery")
+
+    async def take_over_later(self, run: RunId) -> str:
+        """Nothing: the server's workers advance the run."""
+        return ""
+
+
+async def _rounds(limit: float | None) -> AsyncIterator[float]:
+    """How long to wait for an answer each time, until the limit is over."""
+    clock = asyncio.get_running_loop().time
+    end = None if limit is None else clock() + limit
+    while True:
+        left = LONG_POLL_S if end is None else max(0.0, min(LONG_POLL_S, end - clock()))
+        yield left
+        if end is not None and clock() >= end:
+            return
+
+
+def _entries(kind: str, data: bytes, run: RunId) -> list[Entry]:
+    found = msgspec.json.decode(data, type=_Message).event if kind == "event" else None
+    return decode.entries_of([found], run) if found is not None else []
+
+
+def _plan_body(action: str, options: dict[str, Any]) -> dict[str, Any]:
+    _check_by(options.pop("by", ""))
+    if (inputs := options.pop("inputs", None)) is not None:
+        options["inputs"] = {name: encode(value, where=name) for name, value in inputs.items()}
+    if (output := options.pop("output", msgspec.UNSET)) is not msgspec.UNSET:
+        options["output"] = encode(output, where="output")
+    if (feedback := options.pop("feedback", None)) is not None:
+        options["feedback"] = encode(feedback, where="feedback")
+    return fields(action=action, **options)
+
+
+def _encoded(value: Any, where: str) -> Raw:
+    return value if isinstance(value, Raw) else encode(value, where=where)
+
+
+def _check_credential(data: bytes) -> None:
+    if msgspec.json.decode(data, type=_Message).reason == "unauthenticated":
+        raise NotPermitted("the token is no longer valid, and the server ended the stream")
+
+
+def _check_by(by: str) -> None:
+    if by:
+        raise InvalidInput(f"by={by!r}: a server records the name of the token; omit it")
