@@ -24,6 +24,7 @@ async def test_a_run_whose_server_was_killed_is_held_and_resumed_by_the_button(s
     await site.start("reindex", "reindex-1", until="running", articles=2)
     page = await site.open("/runs/reindex-1", role="operator")
     await expect(state_of(page).get_by_text("Running")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Story")).to_be_visible()
     port = site.server.port
     site.kill()
     await expect(page.get_by_text("Not live").first).to_be_visible()
