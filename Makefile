@@ -126,7 +126,7 @@ lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproje
 	$(PYTHON) -m venv --clear .make/lock
 	.make/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
 	$(COMPILE) -o requirements/runtime.txt pyproject.toml
-	$(COMPILE) --allow-unsafe --extra postgres --extra server -o requirements/dev.txt pyproject.toml requirements/dev.in
+	$(COMPILE) --allow-unsafe --extra postgres --extra server --extra telemetry --extra oidc --extra encryption -o requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --allow-unsafe -o requirements/docs.txt pyproject.toml requirements/docs.in
 	$(COMPILE) --no-strip-extras --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 

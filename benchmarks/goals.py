@@ -198,4 +198,18 @@ GOALS: tuple[Goal | Unmeasured, ...] = (
         2,
         about=f"the same: at most {LINEAR}",
     ),
+    Goal("the idle server, resident memory", "at most", 80, "server", _of("server", "idle_mb"), 0, " MB"),
+    *(
+        Goal(
+            f"a page of 50 out of 200,000 runs over HTTP, {order}, {where}",
+            "at most",
+            50,
+            "server --nodes 200000 lists",
+            _of("server-lists", f"{kind}_{name}_ms"),
+            1,
+            " ms",
+        )
+        for kind, where in (("sqlite", "SQLite"), ("postgres", "PostgreSQL"))
+        for name, order in (("newest", "newest first"), ("status", "of one status"))
+    ),
 )

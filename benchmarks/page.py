@@ -75,6 +75,7 @@ def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
         _shared(results),
         _on_postgres(results),
         _on_objects(results),
+        _server(results),
         _failures(results),
         kernel_page(kernel) if kernel else "",
     )
@@ -241,6 +242,47 @@ W2, its runs shared by several worker processes, on a real server on the same ma
 the cores (`w2_postgres`).
 
 {_table(("workers", "nodes/s"), rows)}
+"""
+
+
+def _server(results: Results) -> str:
+    counted = [
+        (
+            what,
+            *(_figure(results.values("server", f"{name}_{unit}"), digits) for unit, digits in ((per, 0), ("ratio", 2))),
+        )
+        for what, name, per in (
+            ("the empty handler, answers/s", "empty", "per_s"),
+            ("starts/s, each durable when it is answered", "starts", "per_s"),
+            ("answers to questions/s, likewise", "answers", "per_s"),
+            ("streamed events/s, of 8 clients that read a log", "events", "per_s"),
+        )
+    ]
+    paged = [
+        (
+            order,
+            *(_figure(results.values("server-lists", f"{kind}_{name}_{end}"), 1) for kind in ("sqlite", "postgres")),
+        )
+        for order, name, end in (
+            ("newest first", "newest", "ms"),
+            ("newest first, 95th percentile", "newest", "p95_ms"),
+            ("of one status", "status", "ms"),
+            ("of one status, 95th percentile", "status", "p95_ms"),
+        )
+    ]
+    if not results.values("server", "empty_per_s"):
+        return ""
+    idle = _figure(results.values("server", "idle_mb"), 0)
+    return f"""## The server
+
+One process of `outlast serve` on SQLite, with its worker, and 16 connections that each wait for one answer after the other,
+beside the same web framework with an empty handler (`server`). Idle, it has {idle} MB resident.
+
+{_table(("measure", "a second", "ratio to the empty handler"), counted)}
+
+A page of 50 runs over HTTP out of 200,000, in ms; half of the pages are from the middle of the list (`server lists`).
+
+{_table(("list", "SQLite", "PostgreSQL"), paged)}
 """
 
 

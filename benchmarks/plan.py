@@ -42,6 +42,8 @@ PLAN = (
     Job("w5-million", "w5 --nodes 333333 --width 1000", systems=OURS, rounds=1, seconds=600),
     Job("w6", "w6"),
     Job("w7", "w7"),
+    Job("server", "server", systems=OURS),
+    Job("server-lists", "server --nodes 200000 lists", systems=OURS, rounds=1, seconds=900),
     Job("waiting", "many_runs waiting --nodes 100000", systems=OURS, rounds=1, seconds=900),
     Job("finished", "many_runs finished --nodes 100000", systems=OURS, rounds=1, seconds=900),
 )

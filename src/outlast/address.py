@@ -22,18 +22,6 @@ from msgspec import Struct
 
 from outlast.errors import InvalidInput
 
-__all__ = [
-    "DEFAULT",
-    "BucketAddress",
-    "Server",
-    "blobs_beside",
-    "bucket_at",
-    "file_at",
-    "place_of",
-    "real_file",
-    "server_at",
-]
-
 DEFAULT = Path(".outlast", "runs.db")
 """The default store of a project."""
 _FIRST_HALF, _SECOND_HALF = re.compile(r"[0-9a-f]{2}"), re.compile(r"[0-9a-f]{62}")

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, place_of, real_file, server_at
 from outlast.client import BlockingEngine, Engine
@@ -32,24 +32,11 @@ from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import add_script_folder, load_apps
 from outlast.ledger import Ledger
 from outlast.services import Sweeper
+from outlast.services.tracing import tracing
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
+from outlast.stores.encrypted import EncryptedStore, check_keys, configured_keys
 from outlast.values.tracebacks import folded
-
-__all__ = [
-    "Opening",
-    "default_store",
-    "open",
-    "open_blocking",
-    "open_both",
-    "open_desk",
-    "open_settled",
-    "open_store",
-    "opening",
-    "read_key",
-    "run",
-    "working",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +60,13 @@ def open_store(
     address: str | Path, *, blobs: str | Path = "", durability: Durability = "full", readonly: bool = False
 ) -> Store:
     """Open the store at an address, with its blobs beside it unless `blobs` names a folder. It is created if it does not
-    exist, except with `readonly`. A server is first contacted when the store is used."""
+    exist, except with `readonly`. A server is first contacted when the store is used. It is encrypted if the environment
+    has keys."""
+    store, keys = _open_plain(address, blobs, durability, readonly), configured_keys()
+    return store if keys is None else cast("Store", EncryptedStore(store, keys))
+
+
+def _open_plain(address: str | Path, blobs: str | Path, durability: Durability, readonly: bool) -> Store:
     if server_at(address) is not None:
         return _open_postgres(str(address), blobs, durability, readonly)
     bucket = bucket_at(address)
@@ -252,6 +245,8 @@ async def _open(
         open_now.push_async_callback(store.close)
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
+        await check_keys(store)
+        await open_now.enter_async_context(tracing(ledger))
         worker_here = None
         if worker:
             add_script_folder(str(settings.root.resolve()))
@@ -293,21 +288,12 @@ async def working(
     ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
 ) -> AsyncIterator[Worker]:
     """A worker with its services, for as long as the engine is open."""
+    if settings.dask and isinstance(ledger.store, EncryptedStore):
+        raise InvalidInput("dask cannot be used with an encrypted store: its machines read blobs without the keys")
+    clusters = {"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {}
     desk = Engine(ledger, root=str(settings.root), apps=settings.apps)
     with acting(desk):
-        worker = Worker(
-            ledger,
-            concurrency=settings.concurrency,
-            threads=settings.threads,
-            processes=settings.processes,
-            hold=settings.on_restart == "hold",
-            unawaited=settings.unawaited,
-            stdout=settings.capture_stdout,
-            takes_over_others=take_over_others,
-            grace=settings.grace,
-            claim=settings.claim,
-            clusters={"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {},
-        )
+        worker = Worker(ledger, settings, takes_over_others=take_over_others, clusters=clusters)
     await worker.lease.begin()
     worker.listen()
     end_news = ledger.listen(worker.on_runs_changed)

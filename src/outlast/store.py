@@ -24,13 +24,13 @@ S10 A document is written only over the version that the writer names, so of two
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias, get_args, runtime_checkable
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Record
-from outlast.lifecycle.state import Wait, WaitKind
+from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 
@@ -159,12 +159,14 @@ class Page(Struct, frozen=True):
 
 class Derived(Struct, frozen=True):
     """The stored records of one run besides its log, read in one snapshot. `faults` names the rows that cannot be decoded,
-    which are omitted, and the columns that differ from the record they were made from."""
+    which are omitted, and the columns that differ from the record they were made from. `interrupted` says that a worker has
+    owned the run and not released it: a claim of a run without an owner then reports an interruption."""
 
     head: Head | None
     summary: RunSummary | None = None
     waits: dict[str, Wait] = {}
     faults: tuple[str, ...] = ()
+    interrupted: bool = False
 
 
 class Catalog(Protocol):
@@ -229,6 +231,10 @@ class Enrolled(Struct, frozen=True):
     workflows: tuple[str, ...] = ()
 
 
+Runs: TypeAlias = Sequence[RunId] | None
+Names: TypeAlias = Collection[str] | None
+
+
 class Claims(Protocol):
     """Workers and the runs they hold. A worker's lease ends at a time by the store's clock; one renewal covers all its
     runs."""
@@ -246,12 +252,7 @@ class Claims(Protocol):
         """Remove the worker. The runs it still holds become ready."""
 
     async def claim(
-        self,
-        worker: WorkerId,
-        *,
-        runs: Sequence[RunId] | None = None,
-        workflows: Collection[str] | None = None,
-        limit: int = 1,
+        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
     ) -> list[Claim]:
         """Claim up to `limit` runs that no other live worker holds, atomically: the named `runs` in any state, or those of
         `workflows` (None: of any) that are ready or interrupted. A worker that names a run it already holds gets a claim
@@ -278,13 +279,6 @@ class Due(Struct, frozen=True):
     run: RunId
     wait: Wait
     fault: str = ""
-
-
-def unreadable_wait(run: str, name: str, due: int | None) -> Due:
-    """Return a placeholder for a wait whose row cannot be decoded."""
-    kind, _, id = name.partition(":")
-    known = kind if kind in get_args(WaitKind) else "trigger"
-    return Due(RunId(run), Wait(known, id, due=due), f"the row of the wait {name!r} cannot be decoded")  # type: ignore[arg-type]
 
 
 Notify: TypeAlias = Callable[[frozenset[RunId]], None]

@@ -19,6 +19,7 @@ from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.settings import Settings
 from outlast.stores.memory import MemoryStore
 
 NAMES = tuple(f"turn-{number:02}" for number in range(20))
@@ -38,7 +39,7 @@ async def turn_story() -> int:
 async def hands(concurrency: int) -> AsyncIterator[tuple[Worker, Ledger]]:
     store = MemoryStore()
     ledger = Ledger(store)
-    worker = Worker(ledger, concurrency=concurrency)
+    worker = Worker(ledger, Settings(store="", concurrency=concurrency))
     await store.enrol(worker.id, 30)
     try:
         yield worker, ledger

@@ -102,6 +102,19 @@ async def test_a_jump_back_to_the_start_of_a_run_that_was_started_begins_it_agai
     assert await stage.is_sound(engine, run)
 
 
+async def test_the_run_that_continues_it_begins_by_itself(stage: Any) -> None:
+    @ol.workflow
+    async def continued(left: int) -> str:
+        if left:
+            await ol.continue_as_new(left - 1)
+        return "the last"
+
+    engine = await stage.engine()
+    run = (await engine.start(continued.options(start=False), 2)).run
+    await engine.begin(run)
+    assert await soon(engine.result(run)) == "the last"
+
+
 async def test_it_takes_its_exclusive_key_when_it_is_started(stage: Any) -> None:
     @ol.workflow(exclusive="the key")
     async def alone() -> str:

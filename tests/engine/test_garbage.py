@@ -7,13 +7,13 @@ import gc
 from typing import Any
 
 import outlast as ol
-from outlast.engine.driver import Driver
+from outlast.engine.driver import RunDriver
 from outlast.functions.code import Code
 from support.workflow_tools import soon
 
 
 def alive() -> list[int]:
-    return [sum(type(each) is kind for each in gc.get_objects()) for kind in (Driver, Code)]
+    return [sum(type(each) is kind for each in gc.get_objects()) for kind in (RunDriver, Code)]
 
 
 async def test_a_run_that_has_ended_leaves_nothing_to_the_garbage_collector(stage: Any) -> None:

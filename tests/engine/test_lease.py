@@ -20,6 +20,7 @@ from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.settings import Settings
 from outlast.store import Append, Outcome
 from outlast.stores.memory import Memory, MemoryStore
 
@@ -68,8 +69,8 @@ class Scene:
     def __init__(self) -> None:
         memory = Memory()
         self.store, self.other_store = Slow(memory), MemoryStore(memory)
-        self.worker = Worker(Ledger(self.store), claim=TTL)
-        self.other = Worker(Ledger(self.other_store), claim=TTL)
+        self.worker = Worker(Ledger(self.store), Settings(store="", claim=TTL))
+        self.other = Worker(Ledger(self.other_store), Settings(store="", claim=TTL))
         self.now = 0.0
         self.worker.lease.clock = lambda: self.now
         self.other.lease.clock = lambda: 0.0

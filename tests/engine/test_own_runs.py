@@ -17,6 +17,7 @@ from outlast.engine.worker import Worker
 from outlast.errors import AlreadyExists
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.settings import Settings
 from outlast.store import Head
 from outlast.stores.memory import Memory, MemoryStore
 
@@ -58,7 +59,7 @@ class Bench:
     def __init__(self, memory: Memory, concurrency: int) -> None:
         self.store = MemoryStore(memory)
         self.ledger = Ledger(self.store)
-        self.worker = Worker(self.ledger, takes_over_others=False, concurrency=concurrency)
+        self.worker = Worker(self.ledger, Settings(store="", concurrency=concurrency), takes_over_others=False)
         self.client = Engine(self.ledger, self.worker)
         self.claimer = Claimer(self.worker)
         self.ledger.listen(self.worker.on_runs_changed)

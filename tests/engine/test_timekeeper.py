@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import outlast as ol
 from outlast.engine import timekeeper
@@ -131,7 +132,7 @@ def test_runs_that_others_hold_hide_no_timer_behind_them(monkeypatch: pytest.Mon
         await watch.sleeps(*THEIRS[:3])
         assert len(await watch.store.claim(other, runs=THEIRS[:3], limit=3)) == 3
         await watch.sleeps(OURS, wait=LATER)
-        watch.worker._concurrency = 1
+        watch.worker.settings = replace(watch.worker.settings, concurrency=1)
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)
@@ -213,9 +214,10 @@ def test_after_a_while_everything_is_looked_at_anew(monkeypatch: pytest.MonkeyPa
 def test_what_there_is_no_room_for_is_found_once_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene(watch: Watch) -> None:
         await watch.sleeps(OURS)
-        room, watch.worker._concurrency = watch.worker._concurrency, 0
+        settings = watch.worker.settings
+        watch.worker.settings = replace(settings, concurrency=0)
         assert await watch.look() == []
-        watch.worker._concurrency = room
+        watch.worker.settings = settings
         assert await watch.look() == [OURS]
 
     play(scene, monkeypatch)

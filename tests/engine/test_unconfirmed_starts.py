@@ -147,7 +147,7 @@ async def test_a_start_that_was_cancelled_and_never_lands_leaves_nothing_behind(
         here.store.trouble = StoreError("the disk is full")
         await here.give_up(here.starting())
         here.store.gate.set()
-        while here.worker.unconfirmed_starts._expected:
+        while here.worker.unconfirmed_starts.expected:
             await asyncio.sleep(0)
         assert await here.store.head(RUN) is None
         assert here.worker.own == set()

@@ -26,7 +26,8 @@ import pytest
 from outlast.errors import InvalidInput
 from outlast.execution import process_child, process_helper, remote
 from outlast.execution.process_entry import main_of_this_process
-from outlast.execution.processes import AttemptInfo, PoolClosed, ProcessDied, ProcessPool
+from outlast.execution.process_wire import AttemptInfo, Call
+from outlast.execution.processes import PoolClosed, ProcessDied, ProcessPool
 from outlast.history.events import Failure
 from outlast.values.codec import INLINE_LIMIT, decode, encode
 from outlast.values.failures import error_from
@@ -83,7 +84,7 @@ async def answered(
     attempt = attempt or AttemptInfo("r1", "n1", transient=ANY_ERROR)
     body = msgspec.json.encode({name: encode(value) for name, value in inputs.items()})
     name = entry if ":" in entry else f"labour:{entry}"
-    return await pool.run(name, main, body, attempt, on_message=on_message)
+    return await pool.run(Call(name, main, attempt), body, on_message=on_message)
 
 
 async def begun(pool: ProcessPool, entry: str, /, **inputs: Any) -> tuple[asyncio.Task[Any], dict[str, Any]]:
@@ -117,7 +118,7 @@ async def _cancelled(task: asyncio.Task[Any]) -> None:
 def test_values_are_those_of_the_annotations_and_the_bare_function_is_called() -> None:
     async def scene(pool: ProcessPool) -> None:
         inputs = b'{"parcel":{"weight":2.5,"due":"2026-03-01"}}'
-        answer = await pool.run("labour:heavier", "", inputs, AttemptInfo("r1", "n1"))
+        answer = await pool.run(Call("labour:heavier", "", AttemptInfo("r1", "n1")), inputs)
         assert answer == b'{"weight":3.5,"due":"2026-03-01"}'
 
     play(scene)
@@ -126,7 +127,7 @@ def test_values_are_those_of_the_annotations_and_the_bare_function_is_called() -
 def test_every_kind_of_parameter_gets_its_value() -> None:
     async def scene(pool: ProcessPool) -> None:
         inputs = b'{"first":1,"second":2,"*":["2026-03-01"],"last":3,"rate":0.5}'
-        answer = await pool.run("labour:collected", "", inputs, AttemptInfo("r1", "n1"))
+        answer = await pool.run(Call("labour:collected", "", AttemptInfo("r1", "n1")), inputs)
         assert isinstance(answer, bytes)
         assert decode(answer) == {
             "first": 1,
@@ -135,7 +136,7 @@ def test_every_kind_of_parameter_gets_its_value() -> None:
             "last": 3,
             "named": {"rate": 0.5},
         }
-        assert await pool.run("labour:pid", "", b"null", AttemptInfo("r1", "n1"))
+        assert await pool.run(Call("labour:pid", "", AttemptInfo("r1", "n1")), b"null")
 
     play(scene)
 
@@ -251,7 +252,7 @@ def test_a_result_that_cannot_be_stored_is_a_permanent_failure(entry: str) -> No
 
 def test_inputs_too_deep_to_be_read_are_a_failure() -> None:
     body = b'{"text":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-    failure = play(lambda pool: pool.run("labour:doubled", "", body, AttemptInfo("r1", "n1")))
+    failure = play(lambda pool: pool.run(Call("labour:doubled", "", AttemptInfo("r1", "n1")), body))
     assert isinstance(failure, Failure)
 
 
@@ -604,7 +605,8 @@ SCRIPT = """
     import asyncio, dataclasses, os, sys, threading
     from outlast.execution import remote
     from outlast.execution.process_entry import main_of_this_process
-    from outlast.execution.processes import AttemptInfo, ProcessPool
+    from outlast.execution.process_wire import AttemptInfo, Call
+    from outlast.execution.processes import ProcessPool
 
     @dataclasses.dataclass
     class Box:
@@ -634,7 +636,7 @@ SCRIPT = """
 
     async def ask(pool, name, inputs=b"null", on_message=None):
         attempt = AttemptInfo("r1", "n1", transient=("__main__:BoxError",))
-        return await pool.run(f"__main__:{name}", main_of_this_process(), inputs, attempt, on_message=on_message)
+        return await pool.run(Call(f"__main__:{name}", main_of_this_process(), attempt), inputs, on_message=on_message)
 """
 
 
@@ -764,7 +766,7 @@ def test_a_call_that_waited_for_a_helper_is_confirmed_before_it_begins() -> None
 
         body = msgspec.json.encode({})
         task, _ = await begun(pool, "busy")
-        waiting = asyncio.create_task(pool.run("labour:pid", "", body, AttemptInfo("r1", "n1"), confirm=confirm))
+        waiting = asyncio.create_task(pool.run(Call("labour:pid", "", AttemptInfo("r1", "n1")), body, confirm=confirm))
         await asyncio.sleep(0)
         assert confirmed == []
         await _cancelled(task)

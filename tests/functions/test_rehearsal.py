@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine.completion import created_of
 from outlast.errors import Damaged
 from outlast.functions import registry
 from outlast.functions.dry_replay import _difference, _Log, dry_run
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
-from outlast.ledger.reading import records
+from outlast.ledger.reading import created_of, records
 from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.stores.memory import MemoryStore
 from outlast.testing.processes import engine_over

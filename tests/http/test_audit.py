@@ -52,6 +52,14 @@ async def test_what_changes_something_is_recorded_with_its_result(serve: Serve) 
         assert [(each["run"], each["interaction"], each["text"], each["answer"]) for each in decided] == [
             (run, "approve", "Refund?", "yes")
         ]
+        more = await server.start("served_asks")
+        await server.until(more, "waiting")
+        bulk = (await server("POST", "/bulk", json={"action": "reject", "runs": [{"run": more}]})).json()["run"]
+        await server("POST", "/bulk", json={"action": "cancel", "runs": [{"run": more}]})
+        decided = (await server("GET", "/inbox/decided")).json()["decisions"]
+        assert [(each["run"], each["interaction"], each["text"], each["answer"]) for each in decided[:-1]] == [
+            (bulk, "", "Reject 1 run", "no")
+        ]
         for role in ("viewer", "operator"):
             assert (await server("GET", "/audit", role=role)).status_code == 403
 

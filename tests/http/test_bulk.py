@@ -25,6 +25,9 @@ async def test_a_bulk_action_from_preview_to_result(serve: Serve) -> None:
         preview = (await server("POST", "/bulk/preview", json={"filter": wanted}, role="operator")).json()
         assert (preview["matched"], preview["allowed"]["approve"]) == (4, 3)
         assert preview["skipped"]["approve"] == {"has no open question": 1}
+        named = {"runs": [runs[0], sleeping, "no-such-run"]}
+        of_named = (await server("POST", "/bulk/preview", json=named, role="operator")).json()
+        assert (of_named["matched"], of_named["allowed"]["approve"]) == (2, 1)
         body = {"action": "approve", "filter": wanted, "reason": "fine"}
         made = await server("POST", "/bulk", json=body, role="operator", headers={"Idempotency-Key": "one"})
         assert made.status_code == 201, made.text

@@ -12,6 +12,7 @@ from typing import Any
 import hypothesis
 import pytest
 import schemathesis
+import served
 from hypothesis import HealthCheck
 
 import outlast.http.api
@@ -19,10 +20,17 @@ from outlast.http.openapi import document
 from outlast.http.operations import OPERATIONS
 from outlast.http.permissions import ROLES
 from outlast.http.problems import HTTP_CODES
+from support.server_process import credential, server_process
 
 Serve = Any
 assert outlast.http.api
 DOCUMENT = json.loads(document(OPERATIONS))
+PARAMETERS: dict[str, Any] = {
+    "served_asks": {},
+    "served_double": {"value": 1},
+    "served_rejected": {"name": "x"},
+    "served_sleeps": {},
+}
 
 
 def test_every_operation_is_described() -> None:
@@ -59,12 +67,7 @@ def test_examples_fit_their_bodies() -> None:
 async def _exercise(serve: Serve, cases: int) -> Counter[int]:
     """Send so many generated requests of each operation to a server with runs in several states; count the statuses."""
     async with serve() as server:
-        for run, workflow, params in (
-            ("asks", "served_asks", {}),
-            ("done", "served_double", {"value": 1}),
-            ("failed", "served_rejected", {"name": "x"}),
-            ("sleeps", "served_sleeps", {}),
-        ):
+        for run, (workflow, params) in zip(("asks", "done", "failed", "sleeps"), PARAMETERS.items(), strict=True):
             await server("POST", "/runs", json={"workflow": workflow, "params": params, "id": run})
         schema = schemathesis.openapi.from_dict(DOCUMENT)
         loop = asyncio.get_running_loop()
@@ -129,13 +132,73 @@ def _keeps_to_it(case: Any, response: Any) -> None:
     found = described.get(str(response.status_code))
     assert found is not None, shown
     if "content" in found and response.content:
-        media = response.headers["content-type"].partition(";")[0]
+        given = response.headers["content-type"]
+        media = (given if isinstance(given, str) else given[0]).partition(";")[0]
         assert media in found["content"], shown
         schema = found["content"][media]["schema"]
         if media.endswith("json") and schema:
             whole = {**schema, "components": DOCUMENT["components"]}
-            error = next(iter(jsonschema_rs.validator_for(whole).iter_errors(response.json())), None)
+            error = next(iter(jsonschema_rs.validator_for(whole).iter_errors(json.loads(response.text))), None)
             assert error is None, f"{shown}\n{error}"
+
+
+def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
+    """Send chains of generated requests, each to something that an answer named, to a server; count the statuses."""
+    seen: Counter[int] = Counter()
+    made: list[str] = []
+    token = credential(folder / "runs.db", "token", "admin")
+    with server_process(folder, Path(served.__file__), token=token) as server:
+        schema = schemathesis.openapi.from_dict(DOCUMENT)
+        schema.config.update(base_url=f"http://127.0.0.1:{server.port}")
+        schema.config.output.sanitization.update(enabled=False)
+        workflows = list(PARAMETERS)
+
+        class Chains(schema.as_state_machine()):  # type: ignore[misc]
+            def before_call(self, case: Any) -> None:
+                if case.operation.path == "/api/v1/runs" and isinstance(case.body, dict):  # one that exists
+                    case.body["workflow"] = workflows[zlib.crc32(repr(case.body).encode()) % len(workflows)]
+                    case.body["params"] = PARAMETERS[case.body["workflow"]]
+                    case.body.pop("id", None)
+                path = case.path_parameters or {}
+                if path.get("id") == token.split("_")[1]:  # its own credential
+                    path["id"] = "0" * 16
+                if made and path.get("run", made[0]) not in made:  # else it is a 404 most of the time
+                    path["run"] = made[zlib.crc32(repr(path).encode()) % len(made)]
+
+            def get_call_kwargs(self, case: Any) -> dict[str, Any]:
+                return {"headers": {"Authorization": f"Bearer {token}"}, "timeout": 60}
+
+            def validate_response(self, response: Any, case: Any, **_: Any) -> None:
+                seen[response.status_code] += 1
+                if response.status_code == 201 and case.operation.path == "/api/v1/runs":
+                    made.append(json.loads(response.text)["run"])
+                _keeps_to_it(case, response)
+
+        settings = hypothesis.settings(
+            max_examples=scenarios,
+            stateful_step_count=steps,
+            deadline=None,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
+        Chains.run(settings=settings)
+        assert server.process.poll() is None
+        assert "Traceback" not in server.log.read_text()
+    return seen
+
+
+def test_chains_of_generated_requests_are_answered_as_the_document_says(tmp_path: Path) -> None:
+    found = follow_links(tmp_path, 6, 10)
+    print(dict(found))
+    assert found[200] > 10
+
+
+@pytest.mark.soak
+def test_thousands_of_requests_in_chains_are_answered_as_the_document_says(tmp_path: Path) -> None:
+    found = follow_links(tmp_path, 500, 20)
+    print(f"{found.total()} requests in chains, answered with {dict(sorted(found.items()))}")
+    assert found.total() >= 5000
+    assert found.keys() >= {200, 201, 404, 409, 422}
 
 
 async def test_generated_requests_are_answered_as_the_document_says(serve: Serve) -> None:

@@ -107,6 +107,15 @@ async def test_the_page_may_load_nothing_from_elsewhere_and_is_in_no_frame(serve
         assert headers["x-content-type-options"] == "nosniff"
 
 
+async def test_an_open_page_can_tell_that_another_build_is_served(serve: Serve, built: Path) -> None:
+    async with serve() as server:
+        build = page.build()
+        assert f'<meta name="outlast-build" content="{build}">' in (await server.client.get("/runs")).text
+        (built / "index.html").write_text(INDEX.replace("a1", "a2"))
+        assert page.build() not in ("", build)
+        assert page.build() in (await server.client.get("/runs")).text
+
+
 @pytest.mark.parametrize("prefix", ["/outlast", '/a"><script>'])
 async def test_mounted_under_a_prefix_the_page_knows_it(tmp_path: Path, built: Path, prefix: str) -> None:
     async with ol.open(tmp_path / "runs.db") as engine:

@@ -10,9 +10,11 @@ import pytest
 
 import outlast.http.api
 from outlast.http import auth as auth_module
-from outlast.http.guard import Hosts, RateLimit
+from outlast.http import rate_limit
+from outlast.http.guard import Hosts
 from outlast.http.operations import OPERATIONS, Operation
 from outlast.http.permissions import GRANTED, PERMISSIONS, ROLES, Role
+from outlast.http.rate_limit import RateLimit
 
 Serve = Any
 assert outlast.http.api
@@ -208,3 +210,43 @@ async def test_requests_are_limited_for_each_token(serve: Serve) -> None:
     assert limit.wait_s("a") == 0.0
     assert limit.wait_s("a") > 0
     assert limit.wait_s("b") == 0.0
+
+
+async def test_the_limit_of_a_token_does_not_depend_on_how_it_is_sent(serve: Serve) -> None:
+    async with serve(rate=5) as server:
+        token = server.tokens["viewer"]
+        spellings = [f"Bearer {token}", f"bearer {token}", f"Bearer   {token}", f"BEARER {token} "]
+        found = [
+            (await server.client.get("/api/v1/workers", headers={"Authorization": each})).status_code
+            for _ in range(6)
+            for each in spellings
+        ]
+        assert found.count(429) >= 10
+        assert found.count(200) <= 14
+
+
+async def test_tokens_that_do_not_exist_share_the_limit_of_their_address(serve: Serve) -> None:
+    async with serve(rate=5) as server:
+        made_up = [f"Bearer olt_{number:016x}_" + "A" * 43 for number in range(24)]
+        found = [
+            (await server.client.get("/api/v1/workers", headers={"Authorization": each})).status_code
+            for each in made_up
+        ]
+        assert set(found) == {401, 429}
+        assert found.count(429) >= 10
+        assert (await server("GET", "/workers", role="viewer")).status_code == 200, (
+            "a valid token is not limited by them"
+        )
+        assert (await server.client.post("/api/v1/session", json={"code": "x"})).status_code == 429
+
+
+def test_senders_that_are_forgotten_are_those_that_were_not_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate_limit, "MOST_SENDERS", 10)
+    limit = RateLimit(0.001, burst=1)
+    assert limit.wait_s("busy") == 0.0
+    for number in range(100):
+        limit.wait_s(f"other {number % 4}")
+    assert limit.wait_s("busy") > 0
+    for number in range(100):
+        limit.wait_s(f"new {number}")
+    assert len(limit._buckets) <= 11

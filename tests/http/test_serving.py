@@ -24,7 +24,7 @@ from starlette.routing import Mount
 
 import outlast as ol
 from outlast.http.auth import Auth
-from outlast.http.server import Options, Server, config_of
+from outlast.http.server import Options, Server, config_of, listen
 from outlast.http.state import ServerState
 from support import commands
 from support.server_process import PATIENCE, ServerProcess, credential, server_process
@@ -254,7 +254,7 @@ async def listening(folder: Path, **options: Any) -> Any:
         app = ol.asgi(engine, insecure_local=True)
         async with app.lifespan():
             server = Server(config_of(app, Options(port=0, **options)), app.state)
-            task = asyncio.create_task(server._serve())
+            task = asyncio.create_task(server._serve([listen("127.0.0.1", 0)]))
             await server.listening.wait()
             yield server, app.state
             server.should_exit = True
@@ -280,6 +280,17 @@ async def test_a_request_that_does_not_arrive_is_closed(tmp_path: Path) -> None:
             for _ in range(3):  # also on a connection that was kept
                 assert (await client.get("/api/v1/runs")).status_code == 200
                 await asyncio.sleep(0.2)
+
+
+async def test_no_answer_waits_for_an_acknowledgement(tmp_path: Path) -> None:
+    async with listening(tmp_path) as (server, _):
+        _, writer = await asyncio.open_connection(*server.address)
+        while not server.server_state.connections:
+            await asyncio.sleep(0.005)
+        (connection,) = server.server_state.connections
+        sent_by = connection.transport.get_extra_info("socket")
+        assert sent_by.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()
 
 
 async def test_two_lengths_in_one_request_are_refused(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
+from outlast.history.ids import RunId
 from outlast.http import statistics
 
 Serve = Any
@@ -48,3 +51,25 @@ def _micros(text: str) -> int:
     from outlast.views.times import micros
 
     return micros(text) or 0
+
+
+async def test_versions_are_compared_if_runs_are_of_them(serve: Serve) -> None:
+    async with serve() as server:
+        await server.start("served_double", wait=10, value=1)
+        await server.start("served_echo", wait=10, value=1)
+        (one,), (other,) = [
+            (await server("GET", f"/workflows/{name}/versions")).json()["versions"]
+            for name in ("served_double", "served_echo")
+        ]
+        of = "/workflows/served_double/diff?old={}&new={}"
+        same = await server("GET", of.format(one["version"], one["version"]), role="viewer")
+        assert (same.status_code, same.json()["diff"]) == (200, "")
+        assert (await server("GET", of.format(one["version"], other["version"]))).status_code == 404
+        assert (await server("GET", of.format(one["version"], "../secret"))).status_code == 422
+        engine, changed = server.engine, "async def served_double(value):\n    return 3\n"
+        ref = await engine._store.blobs.put(json.dumps({"source": changed}).encode())
+        created = await engine.diagnostics.created((await engine.list_runs(workflow="served_double"))[0].run)
+        await engine._ledger.create_ready(RunId("newer"), msgspec.structs.replace(created, version=ref.hash))
+        found = (await server("GET", of.format(one["version"], ref.hash))).json()["diff"]
+        assert "+    return 3" in found
+        assert "-    return await double(value)" in found

@@ -58,7 +58,7 @@ def test_it_tells_runs_workers_and_blobs(postgres_url: str) -> None:
         await store.blobs.put(b"four")
         found = await inspect(settings)
         assert (found.schema, found.runs) == (VERSION, {"running": 1})
-        assert [(worker.id, worker.is_live, worker.runs) for worker in found.workers] == [(ANN, True, 1)]
+        assert [(worker.worker, worker.is_live, worker.runs) for worker in found.workers] == [(ANN, True, 1)]
         assert (found.blob_count, found.blob_bytes, found.blobs) == (1, 4, "the database")
         assert found.library.startswith("PostgreSQL ")
         assert found.bytes > 0

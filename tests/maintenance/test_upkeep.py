@@ -57,10 +57,10 @@ def test_it_tells_runs_blobs_and_workers(settings: Settings, tmp_path: Path) -> 
     async def scene(store: SqliteStore) -> None:
         await two_runs(store)
         found = await inspect(settings)
-        assert (found.path, found.schema) == (tmp_path / "home" / "runs.db", VERSION)
+        assert (found.path, found.schema) == (str(tmp_path / "home" / "runs.db"), VERSION)
         assert sum(found.runs.values()) == 2
         assert (found.blob_count, found.blob_bytes) == (2, len(LARGE) + 5)
-        assert [(worker.id, worker.is_live, worker.runs) for worker in found.workers] == [(ANN, True, 1)]
+        assert [(worker.worker, worker.is_live, worker.runs) for worker in found.workers] == [(ANN, True, 1)]
         assert found.bytes + found.wal_bytes > 0
 
     play(settings, scene)

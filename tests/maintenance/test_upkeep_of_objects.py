@@ -40,7 +40,7 @@ def test_it_says_how_it_stands(address: str) -> None:
         await store.close()
         info = await inspect(Settings(store=address))
         assert info.runs == {"completed": 1, "running": 1, "waiting": 1}
-        assert [(worker.id, worker.is_live, worker.runs) for worker in info.workers] == [(ANN, True, 1)]
+        assert [(worker.worker, worker.is_live, worker.runs) for worker in info.workers] == [(ANN, True, 1)]
         assert (info.blob_count, info.blob_bytes) == (1, 4)
         assert info.schema == VERSION
         assert info.bytes > 500

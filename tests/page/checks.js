@@ -6,9 +6,14 @@
     return `<${element.tagName.toLowerCase()} class="${element.getAttribute("class") ?? ""}"> ${JSON.stringify(text)}`;
   };
   const isShown = (element) => {
-    const box = element.getBoundingClientRect();
-    return box.width > 1 && box.height > 1 && element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
+    if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) return false;
+    for (let each = element; each; each = each.parentElement) {
+      const box = each.getBoundingClientRect();
+      if (getComputedStyle(each).display !== "contents" && (box.width <= 1 || box.height <= 1)) return false; // for screen readers
+    }
+    return true;
   };
+  const isInside = (boxes, x, y) => [...boxes].some((box) => x >= box.left && x <= box.right && y >= box.top && y <= box.bottom);
   const floats = (element) => {
     for (let each = element; each; each = each.parentElement) {
       const { position } = getComputedStyle(each);
@@ -40,11 +45,15 @@
     const box = range.getBoundingClientRect();
     if (!box.width) continue;
     // The nearest ancestor that cuts what goes beyond it; one with an ellipsis, a line clamp or a scroll bar does so on purpose.
+    let hasScroller = false;
     for (let each = element; each && each !== document.body; each = each.parentElement) {
+      const { overflowX, overflowY } = getComputedStyle(each);
+      hasScroller ||= scrolls(overflowX) || scrolls(overflowY);
+    }
+    for (let each = hasScroller ? null : element; each && each !== document.body; each = each.parentElement) {
       const around = getComputedStyle(each);
       const frame = each.getBoundingClientRect();
       if (around.display === "inline" || around.display === "contents") continue;
-      if (scrolls(around.overflowX) || scrolls(around.overflowY)) break;
       const isMeant = around.textOverflow === "ellipsis" || around.webkitLineClamp !== "none";
       const isCut = around.overflowX !== "visible";
       if (isMeant && isCut) break;
@@ -58,8 +67,10 @@
 
     const [x, y] = [box.left + Math.min(box.width, 40) / 2, box.top + box.height / 2];
     const top = document.elementFromPoint(x, y);
-    if (top && !top.contains(element) && !element.contains(top) && !floats(top) && !floats(element)) {
-      if (isShown(element)) found.add(`${name(element)} is covered by ${name(top)}`);
+    const isSeen = !top || top.contains(element) || element.contains(top) || floats(top) || floats(element);
+    // What catches the pointer for a whole row lies above its text and is not seen.
+    if (!isSeen && style.pointerEvents !== "none" && isInside(top.getClientRects(), x, y)) {
+      found.add(`${name(element)} is covered by ${name(top)}`);
     }
   }
   return [...found];

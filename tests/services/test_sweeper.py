@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -31,7 +32,9 @@ from outlast.store import Append, Head, RunFilter, Store
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.objects import ObjectStore
 from outlast.stores.objects.opening import bucket_over
+from outlast.stores.sqlite import SqliteStore
 from support import commands
+from support.servers.postgres_admin import carry_out
 
 LIVE, LOST = WorkerId("worker-that-lives"), WorkerId("worker-that-is-lost")
 LATER = 1000_000_000
@@ -242,6 +245,30 @@ def test_a_dry_run_says_what_the_sweep_then_does(address: Address, hold: bool) -
         }
 
     play(address, scene)
+
+
+@pytest.mark.parametrize("hold", [False, True])
+def test_a_dry_run_says_what_becomes_of_a_run_whose_claim_is_lost(
+    hold: bool, tmp_path: Path, postgres_url: str
+) -> None:
+    async def scene(made: Scene) -> None:
+        await made.begin()
+        writer = await made.running("lost", LIVE)
+        if isinstance(made.store, MemoryStore):
+            del made.store.memory.claims[writer.run]
+        elif isinstance(made.store, SqliteStore):
+            with sqlite3.connect(made.store.path) as db:
+                db.execute("delete from claim")
+        else:
+            await carry_out(postgres_url, "delete from {s}.claim")
+        await made.pass_time()
+        (expected,) = (await Sweeper(made.ledger, hold=hold).sweep(dry_run=True)).runs
+        (done,) = (await Sweeper(made.ledger, hold=hold).sweep()).runs
+        assert (expected.reason, expected.outcome) == (done.reason, done.outcome)
+        assert (done.reason, done.outcome) == ("no task", "held" if hold else "handed over")
+
+    for address in (Memory(), str(tmp_path / "runs.db"), postgres_url):
+        play(address, scene)
 
 
 def test_what_is_waited_for_is_named(address: Address) -> None:

@@ -7,12 +7,12 @@ import { Shell } from "./shell/Shell";
 
 /** A page that is loaded when it is first opened. */
 function page(path: string, load: () => Promise<{ default: ComponentType }>): RouteObject {
-  return { path, lazy: async () => ({ Component: (await load()).default }) };
+  return { path, lazy: async () => ({ Component: (await load()).default }), HydrateFallback: () => null };
 }
 
 export const router = createBrowserRouter(
   [
-    page("sign-in", () => import("./features/sign-in/SignInPage")),
+    { ...page("sign-in", () => import("./features/sign-in/SignInPage")), HydrateFallback: () => null },
     {
       Component: Shell,
       ErrorBoundary: PageError,
@@ -28,6 +28,7 @@ export const router = createBrowserRouter(
         page("workers", () => import("./features/workers/WorkersPage")),
         page("sweeper", () => import("./features/sweeper/SweeperPage")),
         page("audit", () => import("./features/audit/AuditPage")),
+        page("bulk/:run", () => import("./features/bulk/BulkPage")),
         page("tokens", () => import("./features/tokens/TokensPage")),
         page("settings", () => import("./features/settings/SettingsPage")),
         { path: "*", Component: NoSuchPage },

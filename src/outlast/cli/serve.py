@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,6 +63,19 @@ def serve(
         typer.Option("--trust-proxy", metavar="ADDRESS", help="A proxy whose X-Forwarded-* headers count."),
     ] = None,
     rate: Annotated[float, typer.Option("--rate", help="Requests a second for each token; 0 is no limit.", min=0)] = 0,
+    oidc_issuer: Annotated[
+        str | None, typer.Option("--oidc-issuer", metavar="URL", help="Provider for sign-in with OpenID Connect.")
+    ] = None,
+    oidc_client: Annotated[
+        str, typer.Option("--oidc-client", metavar="ID", help="Client id there; its secret is in OUTLAST_OIDC_SECRET.")
+    ] = "outlast",
+    oidc_claim: Annotated[
+        str, typer.Option("--oidc-claim", metavar="NAME", help="Claim of the ID token that gives roles.")
+    ] = "groups",
+    oidc_role: Annotated[
+        list[str] | None,
+        typer.Option("--oidc-role", metavar="VALUE=ROLE", help="Role of accounts with this value of the claim."),
+    ] = None,
     grace: Annotated[float, typer.Option("--grace", help="Seconds for open requests at shutdown.", min=0)] = 10,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
@@ -90,11 +103,23 @@ def serve(
         "trusted_proxies": tuple(trust_proxy or ()),
         "rate": rate,
         "grace": grace,
+        "oidc": _oidc(oidc_issuer, oidc_client, oidc_claim, oidc_role or ()),
         "verbose": verbose,
         "quiet": quiet,
         "log_format": log_format,
     }
     carry_out(lambda: _begin(ctx, store, tuple(apps or ()), on_restart, given))
+
+
+def _oidc(issuer: str | None, client: str, claim: str, given: Sequence[str]) -> dict[str, Any] | None:
+    """The fields of `OidcOptions`; None without an issuer."""
+    if issuer is None:
+        return None
+    roles = dict(each.rpartition("=")[::2] for each in given)
+    if wrong := [role for role in roles.values() if role not in ("viewer", "operator", "admin")]:
+        raise InvalidInput(f"--oidc-role is VALUE=viewer, VALUE=operator or VALUE=admin, not {wrong[0]!r}")
+    secret = os.environ.get("OUTLAST_OIDC_SECRET", "")
+    return {"issuer": issuer, "client": client, "secret": secret, "claim": claim, "roles": roles}
 
 
 def dev(
@@ -131,13 +156,15 @@ def _begin(
 async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     try:
         from outlast.cli.page_build import build_page
+        from outlast.http.auth import OidcOptions
         from outlast.http.server import Options
         from outlast.http.server import serve as serve_http
     except ImportError as error:
         raise NotSetUp(f"{INSTALL} ({error})") from error
     log_info()
     log_to_stderr(verbose=given.pop("verbose"), quiet=given.pop("quiet"), log_format=given.pop("log_format"))
-    options = Options(**given)
+    oidc = given.pop("oidc")
+    options = Options(**given, oidc=OidcOptions(**oidc) if oidc else None)
 
     building: list[asyncio.Task[None]] = []
 

@@ -38,7 +38,7 @@ async def show(
         if output is Output.IDS:
             write_bytes(f"{found}\n".encode())
             return SOUND
-        view = await read_detail(engine, found, where_of(settings))
+        view = await read_detail(engine, found, where_of(settings), repairs=True)
         now = await engine.diagnostics.now()
     show_view(view, output, now=now, verbose=verbose)
     return SOUND

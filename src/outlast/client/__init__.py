@@ -15,30 +15,19 @@ D6  Starts with the same id or key create one run. Different parameters are refu
 D7  A verb that cannot be carried out is refused with a sentence for people and changes nothing (P11).
 """
 
-from outlast.client.blocking import BlockingEngine, BlockingRunHandle
-from outlast.client.evidence import Diagnosis
-from outlast.client.facade import Engine
-from outlast.client.handle import RunHandle
-from outlast.client.reader import Entry, Interval, Listed, Page, Reader, RunFilter, RunSummary, Verification
-from outlast.lifecycle.diagnosis import Finding
-from outlast.lifecycle.invariants import Violation
-from outlast.store import Line
-
-__all__ = [
-    "BlockingEngine",
-    "BlockingRunHandle",
-    "Diagnosis",
-    "Engine",
-    "Entry",
-    "Finding",
-    "Interval",
-    "Line",
-    "Listed",
-    "Page",
-    "Reader",
-    "RunFilter",
-    "RunHandle",
-    "RunSummary",
-    "Verification",
-    "Violation",
-]
+from outlast.client.blocking import BlockingEngine as BlockingEngine
+from outlast.client.blocking import BlockingRunHandle as BlockingRunHandle
+from outlast.client.evidence import Diagnosis as Diagnosis
+from outlast.client.facade import Engine as Engine
+from outlast.client.handle import RunHandle as RunHandle
+from outlast.client.reader import Entry as Entry
+from outlast.client.reader import Interval as Interval
+from outlast.client.reader import Listed as Listed
+from outlast.client.reader import Page as Page
+from outlast.client.reader import Reader as Reader
+from outlast.client.reader import RunFilter as RunFilter
+from outlast.client.reader import RunSummary as RunSummary
+from outlast.client.reader import Verification as Verification
+from outlast.lifecycle.diagnosis import Finding as Finding
+from outlast.lifecycle.invariants import Violation as Violation
+from outlast.store import Line as Line

@@ -19,7 +19,6 @@ from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine.branch_requests import open_requested_branch
-from outlast.engine.completion import created_of
 from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.functions import registry
 from outlast.history import events as e
@@ -28,7 +27,7 @@ from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import holder
 from outlast.history.record import Entry
 from outlast.ledger import RunWriter
-from outlast.ledger.reading import branches_of, lineage_of, read_events, state_of
+from outlast.ledger.reading import branches_of, created_of, lineage_of, read_events, state_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.actions import Verb

@@ -7,7 +7,7 @@ Each event that it appends to a run names it (`by`): an attempt that repeats an 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from outlast.client.branch_plans import signed
 from outlast.definition.retry import Retry
-from outlast.engine.completion import created_of, latest_run_of
 from outlast.errors import (
     AlreadyExists,
     InvalidInput,
@@ -32,6 +31,7 @@ from outlast.functions.decorators import node, workflow
 from outlast.functions.mapping import map
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
+from outlast.ledger.reading import created_of, latest_run_of
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import Wait
@@ -223,9 +223,15 @@ class Bulk:
         self._engine = engine
         self._store = engine._store
 
-    async def preview(self, filter: RunFilter, matches: Matches | None = None) -> Preview:
-        """How many runs match the filter and `matches`, and how many of them allow each action, by their summaries."""
-        runs = [summary async for summary in self._matching(filter, matches)]
+    async def preview(
+        self, filter: RunFilter, matches: Matches | None = None, *, runs: Sequence[str] | None = None
+    ) -> Preview:
+        """How many runs match the filter and `matches`, and how many of them allow each action, by their summaries. With
+        `runs` these are looked at instead; those that do not exist are not counted."""
+        named = self._matching(filter, matches) if runs is None else self._named(runs)
+        return await self._previewed([summary async for summary in named])
+
+    async def _previewed(self, runs: Sequence[RunSummary]) -> Preview:
         questions, owned = await self._questions(runs), await self._owned()
         allowed: dict[str, int] = dict.fromkeys(ACTIONS, 0)
         skipped: dict[str, dict[str, int]] = {action: {} for action in ACTIONS}
@@ -326,6 +332,11 @@ class Bulk:
             if found > MAX_RUNS:
                 raise _too_many()
             yield summary
+
+    async def _named(self, runs: Iterable[str]) -> AsyncIterator[RunSummary]:
+        for run in dict.fromkeys(runs):
+            with suppress(NotFound):
+                yield await self._engine.get(checked_run(run))
 
     async def _questions(self, runs: Iterable[RunSummary]) -> dict[str, list[Wait]]:
         """The open questions of these runs."""

@@ -18,12 +18,13 @@ from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
 from outlast.engine import pausing
-from outlast.engine.completion import continuation_of, created_of, latest_run_of
+from outlast.engine.completion import continuation_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import created_of, latest_run_of
 from outlast.lifecycle import decide, resume_plan
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.draft import Draft

@@ -12,11 +12,11 @@ from outlast.client.evidence import workers_knowing
 from outlast.client.questions import Asked, open_question
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
-from outlast.engine.completion import created_of
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.history.lineage import Interval
+from outlast.ledger.reading import created_of
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.diagnosis import Finding
 from outlast.store import Holding

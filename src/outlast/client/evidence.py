@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.engine.completion import has_cancel_request, latest_run_of, open_children
+from outlast.engine.completion import has_cancel_request, open_children
 from outlast.errors import Damaged, Illegal, NotFound
 from outlast.functions.decorators import Node, Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
-from outlast.ledger.reading import branches_of, records
+from outlast.ledger.reading import branches_of, latest_run_of, records
 from outlast.ledger.verification import STRANGE, verify
 from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, RelatedRun
 from outlast.lifecycle.fold import apply

@@ -296,18 +296,24 @@ class Engine:
 
     async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
         """The history of a run, its state and the useful actions. `full` gives every event an entry."""
-        return await self._reader.explain(run, branch=branch, full=full)
+        from outlast.client.reports import explanation_of
+
+        return await explanation_of(self._reader, self._store, run, branch, full=full)
 
     async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
         """All branches of a run in order: where each opened, why, by whom, and how it ended."""
-        return await self._reader.branches(run)
+        from outlast.client.reports import branches_in
+
+        return tuple(await branches_in(self._reader, run))
 
     async def compare(
         self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
     ) -> Comparison:
         """Two lineages, event by event: the current branches of two runs, or the branches given. With one run and no
         `other_branch`: its branch and the branch before that."""
-        return await self._reader.compare(run, other, branch=branch, other_branch=other_branch)
+        from outlast.client.reports import comparison_of
+
+        return await comparison_of(self._reader, self._store.blobs, (run, branch), (other, other_branch))
 
     # --- health
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeAlias
 
-from outlast.engine.completion import latest_run_of, open_children
+from outlast.engine.completion import open_children
 from outlast.errors import AlreadyAnswered, InvalidInput, NotAllowed, NotAsked, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
-from outlast.ledger.reading import head_of, lineage_of, records, state_of
+from outlast.ledger.reading import head_of, latest_run_of, lineage_of, records, state_of
 from outlast.lifecycle.state import Interaction, State, Wait
 from outlast.lifecycle.summary import RunSummary, shortened
 from outlast.store import Store

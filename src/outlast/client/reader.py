@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Struct, field
@@ -14,18 +14,23 @@ from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.ids import RunId, checked_run
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, entries
-from outlast.ledger.reading import branches_of, head_of, lineage_of, read_events, records, runs_of, state_of
+from outlast.ledger.reading import (
+    branches_of,
+    head_of,
+    holdings_of,
+    lineage_of,
+    read_events,
+    records,
+    runs_of,
+    state_of,
+    summaries_of,
+)
 from outlast.ledger.verification import STRANGE, Verification, verify
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Head, Holding, Line, Listed, Page, RunFilter, Store
-
-if TYPE_CHECKING:  # a program that only starts runs does not load the reports
-    from outlast.lifecycle.branching import BranchSummary
-    from outlast.lifecycle.comparison import Comparison
-    from outlast.lifecycle.explanation import Explanation
 
 __all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSummary", "Verification"]
 
@@ -125,13 +130,8 @@ class Reader:
 
     async def iter_runs(self, query: RunFilter) -> AsyncIterator[RunSummary]:
         """See `Engine.iter_runs`."""
-        while True:
-            page = await self.list_runs(query)
-            for summary in page:
-                yield summary
-            if not page.next:
-                return
-            query = msgspec.structs.replace(query, after=page.next)
+        async for summary in summaries_of(self.list_runs, query):
+            yield summary
 
     def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
         """The ids of all runs, or of all unfinished ones, whether or not their summaries are right."""
@@ -250,15 +250,10 @@ class Reader:
             each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.workflows)
             for each in await self._store.workers()
         }
-        after = ""
-        while True:
-            page = await self._store.holdings(after=after, limit=1000)
-            for each in page:
-                known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires, each.seen))
-                known.runs.append(each.run)
-            if len(page) < 1000:
-                return sorted(found.values(), key=lambda each: (not each.is_live, each.worker))
-            after = page[-1].run
+        async for each in holdings_of(self._store):
+            known = found.setdefault(each.worker, WorkerRuns(each.worker, each.is_live, each.expires, each.seen))
+            known.runs.append(each.run)
+        return sorted(found.values(), key=lambda each: (not each.is_live, each.worker))
 
     async def holder(self, run: RunId) -> Holding | None:
         """The claim on a run; None if no worker holds it."""
@@ -274,29 +269,6 @@ class Reader:
     async def current_branch(self, run: RunId) -> int:
         """The number of the current branch of a run."""
         return (await self.head(run)).branch
-
-    async def explain(self, run: RunId, *, branch: int | None = None, full: bool = False) -> Explanation:
-        """See `Engine.explain`."""
-        from outlast.client.reports import explanation_of
-
-        return await explanation_of(self, self._store, self.key, run, branch, full=full)
-
-    async def branches(self, run: RunId) -> tuple[BranchSummary, ...]:
-        """See `Engine.branches`."""
-        from outlast.client.reports import branches_in
-
-        return tuple(await branches_in(self, run))
-
-    async def compare(
-        self, run: RunId, other: RunId | None = None, *, branch: int | None = None, other_branch: int | None = None
-    ) -> Comparison:
-        """See `Engine.compare`."""
-        from outlast.client.reports import before, comparison_of
-
-        if other is None and other_branch is None:
-            older = await before(self, run, branch)
-            return await comparison_of(self, (run, older), (run, branch), self._store.blobs)
-        return await comparison_of(self, (run, branch), (other or run, other_branch), self._store.blobs)
 
     # --- verification
 

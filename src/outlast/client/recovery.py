@@ -13,13 +13,14 @@ from typing import Any
 
 from outlast.client.evidence import Diagnosis, evidence_of
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
-from outlast.engine.completion import cancel_left_children, complete_run, created_of, ending_of
+from outlast.engine.completion import cancel_left_children, complete_run
 from outlast.errors import Claimed, Conflict, NotAllowed, OutlastError, Overtaken
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import created_of, ending_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan, check_continues, unmet_request_plan
@@ -27,7 +28,6 @@ from outlast.lifecycle.diagnosis import Evidence, Finding, HandOver, Open, Rewri
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.state import State
-from outlast.lifecycle.status import RunStatus
 from outlast.store import Claim
 
 MAX_ROUNDS = 8
@@ -72,11 +72,8 @@ class Recovery(Verbs):
     async def takeover_events(self, run: RunId, state: State) -> list[e.AnyEvent]:
         """The events that a takeover of the run would append."""
         holding, head = await self._store.holding(run), await self._reader.head(run)
-        is_released = holding is None and (
-            head.ready or state.status not in (RunStatus.RUNNING, RunStatus.COMPENSATING)
-        )
         previous, seen = (holding.worker, holding.seen) if holding is not None else ("", 0)
-        cause: decide.Cause = "claimed" if is_released else "expired"
+        cause: decide.Cause = "expired" if (await self._store.derived(run)).interrupted else "claimed"
         return decide.take_over(state, head.epoch + 1, "the next worker", previous=previous, cause=cause, seen=seen)
 
     async def taken_over(self, run: RunId, state: State) -> tuple[list[e.AnyEvent], State]:

@@ -28,9 +28,7 @@ MAX_BLOB_SIZE = 4_000_000
 """Blobs of more bytes are compared only by their hash."""
 
 
-async def explanation_of(
-    reader: Reader, store: Store, key: bytes, run: RunId, branch: int | None, *, full: bool
-) -> Explanation:
+async def explanation_of(reader: Reader, store: Store, run: RunId, branch: int | None, *, full: bool) -> Explanation:
     """The explanation of a branch of a run. The events of older branches are read too: they show what the branch
     abandoned."""
     newest = await reader.current_branch(run)
@@ -47,7 +45,7 @@ async def explanation_of(
     if outline.recoverable and not outline.held and outline.branch == newest:
         revival = resume_plan.after_failure([entry async for entry in reader.events(run)], outline.failed_node)
     if outline.branch == newest and not log.state.is_closed:
-        evidence = await evidence_of(store, run, key)
+        evidence = await evidence_of(store, run, reader.key)
         holder, findings = evidence.holder, diagnose(evidence)
     return explain(
         run, log, await reader.now(), newest=newest, full=full, revival=revival, holder=holder, findings=findings
@@ -63,12 +61,15 @@ async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:
 
 
 async def comparison_of(
-    reader: Reader, left: tuple[RunId, int | None], right: tuple[RunId, int | None], blobs: Blobs
+    reader: Reader, blobs: Blobs, left: tuple[RunId, int | None], right: tuple[RunId | None, int | None]
 ) -> Comparison:
-    """Two lineages side by side. The events that branches of one run share are counted, not read."""
-    (run, branch), (other, other_branch) = left, right
-    branch = await reader.current_branch(run) if branch is None else branch
-    other_branch = await reader.current_branch(other) if other_branch is None else other_branch
+    """Two lineages side by side; with only one given, the branch before it is on the left. The events that branches of one
+    run share are counted, not read."""
+    run, branch = left[0], await _branch(reader, *left)
+    other, other_branch = right[0] or run, right[1]
+    if right == (None, None):
+        other_branch, branch = branch, _before(run, branch)
+    other_branch = await _branch(reader, other, other_branch)
     ours, theirs = await reader.lineage(run, branch), await reader.lineage(other, other_branch)
     upto = shared_upto(ours, theirs) if run == other else 0
     told = await _after(reader, run, branch, upto)
@@ -86,14 +87,16 @@ async def comparison_of(
     )
 
 
-async def before(reader: Reader, run: RunId, branch: int | None) -> int:
-    """The number of the branch before this one (default: the current one)."""
-    number = await reader.current_branch(run) if branch is None else branch
-    if number < 1:
+async def _branch(reader: Reader, run: RunId, branch: int | None) -> int:
+    return await reader.current_branch(run) if branch is None else branch
+
+
+def _before(run: RunId, branch: int) -> int:
+    if branch < 1:
         raise InvalidInput(
-            f"run {run} has no branch before branch {number}: name another run or branch to compare with"
+            f"run {run} has no branch before branch {branch}: name another run or branch to compare with"
         )
-    return number - 1
+    return branch - 1
 
 
 async def _after(reader: Reader, run: RunId, branch: int, upto: int) -> list[Entry]:

@@ -14,7 +14,6 @@ from outlast.client.answer_check import check_answer
 from outlast.client.questions import not_open, open_question
 from outlast.client.temporary_claim import Verbs
 from outlast.definition.durations import Seconds, seconds_or_none
-from outlast.engine.completion import Ended, created_of, ending_of, latest_run_of
 from outlast.errors import (
     AlreadyAnswered,
     InvalidInput,
@@ -30,6 +29,7 @@ from outlast.functions.decorators import Node, Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
+from outlast.ledger.reading import Ended, created_of, ending_of, latest_run_of
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import NodeStatus
 from outlast.lifecycle.status import RunStatus

@@ -11,7 +11,6 @@ from msgspec import Raw
 from outlast.client.branching import OWNER_WAIT_S
 from outlast.client.handle import RunHandle
 from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
-from outlast.engine.completion import created_of
 from outlast.engine.shielded_tasks import ShieldedTasks
 from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, NotStorable
 from outlast.functions import scope
@@ -19,6 +18,7 @@ from outlast.functions.decorators import Workflow, no_start_in_a_workflow
 from outlast.functions.workflow_import import import_entry
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
+from outlast.ledger.reading import created_of
 from outlast.store import Blobs
 from outlast.values.arguments import Arguments, Packed
 from outlast.values.checked_text import checked_texts, words
@@ -62,6 +62,7 @@ class Starts(Verbs):
             folder=folder,
             root=self._root,
             deferred=not options.get("start", True),
+            trace=options.get("trace", ""),
         )
         try:
             if created.deferred:
@@ -97,8 +98,7 @@ class Starts(Verbs):
         except NotAllowed as refusal:
             await writer.append([e.RunCancelled(reason=str(refusal))], release=True)
             raise
-        while not await writer.release(ready=True):
-            pass
+        await writer.release_when_read(lambda _: True)
         self._claims.advance_run(run)
 
     def _run_id(self, options: dict[str, Any]) -> RunId:

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any
 from outlast.client.handle import RunHandle
 from outlast.client.reader import Reader
 from outlast.engine.cancelling import without_cleanup
-from outlast.engine.completion import (
-    RETRY_PAUSES_S,
-    cancel,
-    cancel_left_children,
-    created_of,
-    end_as_requested,
-    latest_run_of,
-    open_children,
-)
+from outlast.engine.completion import RETRY_PAUSES_S, cancel, cancel_left_children, end_as_requested, open_children
 from outlast.engine.definitions import Definitions
 from outlast.engine.worker import Worker
 from outlast.errors import Claimed, NotAllowed, NotFound, OutlastError, RunGone, StoreError
@@ -26,6 +18,7 @@ from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, RunWriter
+from outlast.ledger.reading import created_of, latest_run_of, summaries_of
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
@@ -121,8 +114,7 @@ class TemporaryClaims:
             yield
             await self._cancel_left_children(writer)
         except BaseException:
-            while not await writer.release(ready=not writer.state.is_closed and _has_work(writer.state)):
-                pass
+            await writer.release_when_read(_has_work)
             raise
         while not await writer.release(ready=ready and not writer.state.is_closed):
             await self.obey_cancellation(writer)  # no worker may be there to obey it
@@ -251,8 +243,8 @@ class Verbs:
 
 def _has_work(state: State) -> bool:
     """Whether a worker has work for a run: to advance it, or to cancel children of an older branch."""
-    is_going = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) and not state.outline.awaits_start
-    return is_going or bool(state.to_cancel())
+    is_active = state.outline.base in (RunStatus.CREATED, RunStatus.RUNNING) and not state.outline.awaits_start
+    return not state.is_closed and (is_active or bool(state.to_cancel()))
 
 
 def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
@@ -266,22 +258,17 @@ LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPE
 
 
 async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
-    """Refuse if another live run has this exclusive key; the error names it. An empty key is never held.
+    """Refuse if another live run has this exclusive key; the error names it. An empty key is never held, nor does a
+    run hold one that a user has yet to start.
 
     This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
     key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
     possibly both. A run that a user has yet to start holds no key."""
-    after = ""
-    while exclusive:
-        page = await catalog.search(RunFilter(exclusive=exclusive, statuses=LIVE, after=after))
-        for each in page.items:
-            other = each.summary.run
-            if other == run or each.summary.awaits_start:
-                continue
+    if not exclusive:
+        return
+    async for other in summaries_of(catalog.search, RunFilter(exclusive=exclusive, statuses=LIVE)):
+        if other.run != run and not other.awaits_start:
             raise NotAllowed(
-                f"exclusive key {exclusive!r} is held by live run {other}: wait for its end or cancel it, then start or "
-                f"resume run {run}"
+                f"exclusive key {exclusive!r} is held by live run {other.run}: wait for its end or cancel it, then start "
+                f"or resume run {run}"
             )
-        if not page.next:
-            return
-        after = page.next

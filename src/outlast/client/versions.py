@@ -11,7 +11,6 @@ from outlast.client.branch_plans import signed
 from outlast.client.branching import Branching
 from outlast.client.control import Control
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
-from outlast.engine.completion import created_of
 from outlast.engine.definitions import definition_of
 from outlast.errors import NotFound
 from outlast.functions import registry
@@ -20,6 +19,7 @@ from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
+from outlast.ledger.reading import created_of
 from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.store import RunFilter
 

@@ -13,6 +13,7 @@ from outlast.functions.commands import ChildCommand
 from outlast.functions.workflow_import import import_entry
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.ledger.reading import created_of, latest_run_of
 from outlast.values.codec import stored
 from outlast.values.failures import failure_of
 from outlast.values.source_location import shown
@@ -31,7 +32,7 @@ async def start(worker: Worker, parent: RunDriver, command: ChildCommand, *, aga
         while parent.is_waiting_for(command):
             try:
                 if again and await worker.store.head(command.child) is not None:
-                    if (await completion.created_of(worker.store, command.child)).parent != parent.run:
+                    if (await created_of(worker.store, command.child)).parent != parent.run:
                         await _refuse(worker, parent, command)
                     else:
                         await _ensure_advanced(worker, command.child)
@@ -95,7 +96,7 @@ async def _refuse(worker: Worker, parent: RunDriver, command: ChildCommand) -> N
 async def _ensure_advanced(worker: Worker, child: RunId) -> None:
     """Make sure that a child, or its latest successor, is advanced. If it ended before its end could be delivered,
     claim it and deliver the end."""
-    newest = await completion.latest_run_of(worker.store, child)
+    newest = await latest_run_of(worker.store, child)
     worker.advance_run(newest)
     head = await worker.store.head(newest)
     if head is not None and head.closed and newest not in worker.drivers:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from typing import TypeAlias
 
 import msgspec
 
@@ -20,14 +19,21 @@ from outlast.errors import AlreadyExists, Damaged, Illegal, NotFound, OutcomeUnk
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger, RunWriter
-from outlast.ledger.reading import head_of, lineage_of, read_events, state_of
+from outlast.ledger.reading import (
+    Ended,
+    created_of,
+    ending_of,
+    head_of,
+    latest_run_of,
+    lineage_of,
+    read_events,
+    state_of,
+)
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import State
-from outlast.store import Head, Journal
-
-Ended: TypeAlias = e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued
+from outlast.store import Journal
 
 log = logging.getLogger("outlast.engine")
 
@@ -204,20 +210,12 @@ async def continuation_of(ledger: Ledger, run: RunId) -> RunId | None:
 async def _ensure_successor(ledger: Ledger, created: e.RunCreated, ending: e.RunContinued) -> RunId:
     """Create the successor of a run, if it does not exist, and return its id."""
     successor = RunId(ending.successor)
-    successor_created = msgspec.structs.replace(created, params=ending.carried, key="", forked_from="", more=None)
+    successor_created = msgspec.structs.replace(
+        created, params=ending.carried, key="", forked_from="", deferred=False, more=None
+    )
     with suppress(AlreadyExists):
         await ledger.create_ready(successor, successor_created)
     return successor
-
-
-async def latest_run_of(store: Journal, run: RunId) -> RunId:
-    """The last existing run in the chain of successors of a run."""
-    while (head := await store.head(run)) is not None and head.closed:
-        ending = await ending_of(store, head)
-        if not isinstance(ending, e.RunContinued) or await store.head(RunId(ending.successor)) is None:
-            break
-        run = RunId(ending.successor)
-    return run
 
 
 async def _is_waited_for(store: Journal, run: RunId, created: e.RunCreated) -> bool:
@@ -239,30 +237,3 @@ def _child_ended_event(created: e.RunCreated, ending: Ended) -> e.ChildEnded:
     if isinstance(ending, e.RunFailed):
         return e.ChildEnded(child=child, status="failed", error=ending.error)
     return e.ChildEnded(child=child, status="cancelled")
-
-
-async def created_of(store: Journal, run: RunId) -> e.RunCreated:
-    """The first event of a run."""
-    records = await store.read(run, 1, 1, 1)
-    if not records:
-        raise NotFound(f"there is no run {run}")
-    event = records[0].events()[0]
-    if not isinstance(event, e.RunCreated):
-        raise Damaged("the first event is not RunCreated", run=run, seq=1)
-    return event
-
-
-async def ending_of(store: Journal, head: Head) -> Ended:
-    """The terminal event of a closed run. The search begins at the end of the log: receipts may follow the event, and a
-    branch may begin after it."""
-    for first, seq in reversed(await lineage_of(store, head)):
-        while seq >= first:
-            records = await store.read(head.run, seq, seq, 1)
-            if not records:
-                raise Damaged("the event is missing from the log", run=head.run, seq=seq)
-            record = records[0]
-            for at, event in reversed(list(enumerate(record.events(), record.first))):
-                if at <= seq and isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
-                    return event
-            seq = record.first - 1
-    raise Damaged("the run is closed but its log has no terminal event", run=head.run, seq=head.version)

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.engine import cancelling, children, inbox, result_reuse
 from outlast.engine.batch import Batch, CommandOutcome, is_out_of_order, redecide, without_closed
-from outlast.engine.completion import Ended
 from outlast.engine.resuming import restart_code
 from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, needs_completion, terminal_event
 from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, Fenced, Overtaken, StoreError
@@ -31,6 +30,7 @@ from outlast.functions.code import Code
 from outlast.functions.commands import CANCELLED, ChildCommand, Command, NodeCommand, Note, TimerCommand
 from outlast.history import events as e
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import Ended
 from outlast.lifecycle import decide
 from outlast.lifecycle.adoption import Adoptable
 from outlast.lifecycle.state import NodeStatus
@@ -56,34 +56,6 @@ NOTHING_ADOPTABLE: dict[str, Adoptable] = {}
 
 class RunDriver:
     """One run in this process. `start` begins a new run; `resuming.resume` continues one after a replay."""
-
-    __slots__ = (
-        "_waiters",
-        "adoptable",
-        "attempts",
-        "batch",
-        "clock",
-        "closed",
-        "code",
-        "created",
-        "deferred",
-        "has_news",
-        "hold_ending",
-        "in_flight",
-        "is_over",
-        "is_pausing",
-        "is_stopping",
-        "is_watched",
-        "is_winding_down",
-        "is_writing",
-        "outcomes",
-        "pause",
-        "run",
-        "starting",
-        "time",
-        "worker",
-        "writer",
-    )
 
     def __init__(self, worker: Worker, code: Code, created: e.RunCreated, writer: RunWriter) -> None:
         self.worker = worker
@@ -558,7 +530,7 @@ class RunDriver:
             created = self.writer.state.outline.created or self.time
             ms = round((self.time - created) / 1000, 1) or e.NO_TIME
             ending = await terminal_event(self.code, self.worker.store.blobs, ms)
-        return checked_for_unawaited(ending, self.code, self.worker.unawaited)
+        return checked_for_unawaited(ending, self.code, self.worker.settings.unawaited)
 
     async def hold(self, failure: e.Failure, node: str = "") -> None:
         """Hold the run until a person decides how it continues."""

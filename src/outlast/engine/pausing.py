@@ -67,7 +67,7 @@ async def wait_for_nodes(drivers: Sequence[RunDriver]) -> None:
     tasks = [command.task for driver in drivers for command in driver.open_node_commands() if command.task is not None]
     if not tasks:
         return
-    await asyncio.wait(tasks, timeout=drivers[0].worker.grace)
+    await asyncio.wait(tasks, timeout=drivers[0].worker.settings.grace)
     await asyncio.gather(*(each.attempts.stop_all(each.open_node_commands()) for each in drivers if not each.is_over))
 
 

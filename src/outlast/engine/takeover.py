@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from outlast.engine.branch_requests import open_requested_branch
-from outlast.engine.completion import cancel_left_children, complete_run, created_of, end_as_requested, ending_of
+from outlast.engine.completion import cancel_left_children, complete_run, end_as_requested
 from outlast.engine.driver import RunDriver
 from outlast.engine.resuming import resume
 from outlast.engine.shielded_tasks import ShieldedTasks
@@ -34,6 +34,7 @@ from outlast.functions.replay import Divergence, Replay
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
+from outlast.ledger.reading import created_of, ending_of
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
@@ -82,11 +83,11 @@ def _awaits_a_user(state: State) -> bool:
 
 
 class Takeovers:
-    """The runs that a worker is taking over. `hold` also holds interrupted runs that would otherwise resume."""
+    """The runs that a worker is taking over."""
 
-    def __init__(self, worker: Worker, *, hold: bool) -> None:
+    def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._hold = hold
+        self._hold = worker.settings.on_restart == "hold"
         self.recovered = Recovered()
         self._claimed_twice: set[RunId] = set()
         """Runs that were claimed again during their takeover. The epoch of the claim is greater than that of the log,
@@ -195,11 +196,9 @@ class Takeovers:
         if state.is_closed or (isinstance(request, e.CancelRequested) and ends_at_once(state, request)):
             await self.shielded.shield(self._complete(writer, created))
         elif workflow is None or (_awaits_a_user(state) and not is_cancelled):
-            while not await writer.release(ready=workflow is None):
-                pass
+            await writer.release_when_read(lambda _: workflow is None)
         elif self._worker.is_draining:  # nothing more begins on this worker
-            while not await writer.release(ready=True):
-                pass
+            await writer.release_when_read(lambda _: True)
         else:
             await self._replay(writer, workflow, created)
 
@@ -213,8 +212,7 @@ class Takeovers:
                 self._worker.advance_run(RunId(ending.successor))
         else:
             await end_as_requested(self._worker.ledger, writer, error)
-        while not await writer.release():
-            pass
+        await writer.release_when_read()
         self._incomplete.discard(writer.run)
 
     async def _replay(self, writer: RunWriter, workflow: Workflow[..., Any], created: e.RunCreated) -> None:

@@ -9,11 +9,12 @@ from typing import TypeAlias
 
 from msgspec import structs
 
-from outlast.engine.completion import Ended, successor_of
+from outlast.engine.completion import successor_of
 from outlast.errors import NotDurable, NotStorable, Unawaited
 from outlast.functions.call import CallBase
-from outlast.functions.code import Code, Continue
+from outlast.functions.code import Code, Continue, reason_of
 from outlast.history import events as e
+from outlast.ledger.reading import Ended
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.store import Blobs
@@ -90,20 +91,6 @@ def needs_completion(ending: Ending, events: list[e.AnyEvent], state: State, cre
         return False  # a held run has not ended
     has_children = state.count("children") > 0 or e.ChildStarted in map(type, events)
     return has_children or bool(created.parent) or isinstance(ending, e.RunContinued)
-
-
-def reason_of(error: BaseException) -> BaseException:
-    """The error that the run fails with, for an error that its code raised. A `NotDurable` inside exception groups
-    replaces the groups that libraries wrap it in."""
-    if isinstance(error, RuntimeError) and "attached to a different loop" in str(error):
-        return NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
-    return _refusal_in(error) or error
-
-
-def _refusal_in(error: BaseException) -> NotDurable | None:
-    if isinstance(error, BaseExceptionGroup):
-        return next(filter(None, map(_refusal_in, error.exceptions)), None)
-    return error if isinstance(error, NotDurable) else None
 
 
 def _failed(code: Code, error: BaseException) -> e.RunFailed:

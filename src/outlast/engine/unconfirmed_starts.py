@@ -36,19 +36,18 @@ class UnconfirmedStarts:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._expected: dict[RunId, asyncio.Event] = {}
+        self.expected: dict[RunId, asyncio.Event] = {}
 
     def on_runs_changed(self, runs: frozenset[RunId]) -> None:
         """The logs of these runs have grown."""
-        if self._expected:
-            for run in self._expected.keys() & runs:
-                self._expected[run].set()
+        for run in self.expected.keys() & runs:
+            self.expected[run].set()
 
     def expect(self, run: RunId) -> None:
         """Take this run over if its first append succeeds."""
-        if run not in self._expected:
-            self._expected[run] = asyncio.Event()
-            self._worker.spawn(self._adopt_when_created(run, self._expected[run]))
+        if run not in self.expected:
+            self.expected[run] = asyncio.Event()
+            self._worker.spawn(self._adopt_when_created(run, self.expected[run]))
 
     async def _adopt_when_created(self, run: RunId, created: asyncio.Event) -> None:
         worker = self._worker
@@ -67,7 +66,7 @@ class UnconfirmedStarts:
             log.warning("run %s: start outcome unknown; checking again: %s", run, error)
             worker.takeovers.retry_takeover(run, error)
         finally:
-            del self._expected[run]
+            del self.expected[run]
 
     async def _wait_for_other_start(self, run: RunId) -> None:
         """Wait until another start of the same run in this process has succeeded or failed."""

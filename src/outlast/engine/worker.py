@@ -33,65 +33,56 @@ from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
+from outlast.ledger.reading import holdings_of
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.settings import Settings
 from outlast.store import Claim, Holding, Store
 
 log = logging.getLogger("outlast.engine")
 
 MAX_IDLE_RUNS = 200
 """Runs that may stay in memory while they only wait."""
-HOLDINGS_PAGE = 1000
-"""Holdings per request to the store."""
 POLL_S = 0.005
 """Seconds between two checks for an operation of this process that is about to end."""
 
 
 class Worker:
-    """One incarnation of a worker. `hold` also holds interrupted runs that would resume. Without `takes_over_others`
-    the worker advances only the runs that were started or adopted here, with their children and successors, and keeps
-    waiting runs in memory. `clusters` are executors of nodes outside this machine, by the names that nodes pass as
-    `run_in`."""
+    """One incarnation of a worker. Without `takes_over_others` it advances only the runs that were started or adopted
+    here, with their children and successors, and keeps waiting runs in memory. `clusters` are executors of nodes outside
+    this machine, by the names that nodes pass as `run_in`."""
 
     def __init__(
         self,
         ledger: Ledger,
+        settings: Settings | None = None,
         *,
-        concurrency: int = 2000,
-        threads: int = 32,
-        processes: int = 0,
-        hold: bool = False,
-        unawaited: str = "fail",
-        stdout: bool = False,
         takes_over_others: bool = True,
-        grace: float = 5.0,
-        claim: float = 30.0,
         clusters: Mapping[str, ExecutorFactory] | None = None,
     ) -> None:
+        self.settings = settings = settings or Settings(store="")
         self.ledger = ledger
         self.loop = asyncio.get_running_loop()
         self.id: WorkerId = ledger.new_worker_id()
         clock = ledger.clock
-        self.lease = Lease(self, claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
+        self.lease = Lease(self, settings.claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
         self.drivers: dict[RunId, RunDriver] = {}
         self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
         self.lines = LogWriter(ledger.store, ledger.clock)
-        places: dict[str, ExecutorFactory] = {"process": partial(ProcessPool, processes or None), **(clusters or {})}
-        self.attempts = Attempts(self, threads=threads, places=places, log_writer=self.lines, stdout=stdout)
-        self.takeovers = Takeovers(self, hold=hold)
+        places: dict[str, ExecutorFactory] = {
+            "process": partial(ProcessPool, settings.processes or None),
+            **(clusters or {}),
+        }
+        self.attempts = Attempts(self, places=places, log_writer=self.lines)
+        self.takeovers = Takeovers(self)
         self.claim_wakeup = asyncio.Event()
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if takes_over_others else set()
         """The unfinished runs to claim when they have no live owner, if this worker takes over no others."""
         self.unconfirmed_starts = UnconfirmedStarts(self)
-        self.unawaited = unawaited
-        self.grace = grace
-        """Seconds that running nodes have to end, or to reach a checkpoint, when the worker stops."""
         self.context = copy_context()
         """The context of workflow code: a copy of the context in which the engine was opened."""
-        self._concurrency = concurrency
-        self._stdout = stdout
         self._tasks: set[asyncio.Task[Any]] = set()
         self.temporarily_owned: set[RunId] = set()
         """Runs that a client of this process owns for a moment under this worker's id."""
@@ -108,7 +99,7 @@ class Worker:
         """How many more runs the worker accepts."""
         if self.is_closing or self.is_draining:
             return 0
-        capacity = self._concurrency - len(self.drivers) - len(self.takeovers)
+        capacity = self.settings.concurrency - len(self.drivers) - len(self.takeovers)
         if self.own is not None and capacity <= 0:  # those that wait stay in memory
             capacity += sum(driver.is_idle for driver in self.drivers.values())
         return max(0, capacity)
@@ -120,7 +111,7 @@ class Worker:
 
     def listen(self) -> None:
         """Begin to capture the log records of nodes."""
-        self.lines.install(stdout=self._stdout)
+        self.lines.install(stdout=self.settings.capture_stdout)
 
     def advance_run(self, run: RunId) -> None:
         """Advance this run too."""
@@ -130,7 +121,8 @@ class Worker:
 
     def on_runs_changed(self, runs: frozenset[RunId]) -> None:
         """The logs of these runs have grown. A driver here learns of it from its writer; other runs may need an owner."""
-        self.unconfirmed_starts.on_runs_changed(runs)
+        if self.unconfirmed_starts.expected:
+            self.unconfirmed_starts.on_runs_changed(runs)
         if self.own is not None:
             runs &= self.own
         if not self.claim_wakeup.is_set() and not runs <= self.drivers.keys():
@@ -172,8 +164,7 @@ class Worker:
             try:
                 await driver.children_started()  # a child that does not exist yet could not be cancelled
                 await complete_run(self.ledger, driver.run, driver.created, ending, driver.writer.state)
-                while not await driver.writer.release():
-                    pass
+                await driver.writer.release_when_read()
             except OutlastError as error:
                 self.takeovers.retry_completion(driver.run, error)
         self.progress.forget(driver.run)
@@ -221,16 +212,9 @@ class Worker:
         await self.lease.confirm()
         return await self.store.claim(self.id, runs=runs, workflows=workflows, limit=limit)
 
-    async def holdings(self) -> AsyncIterator[Holding]:
+    def holdings(self) -> AsyncIterator[Holding]:
         """The runs that the store has assigned to this worker."""
-        after = ""
-        while True:
-            batch = await self.store.holdings(self.id, after=after)
-            for each in batch:
-                yield each
-            if len(batch) < HOLDINGS_PAGE:
-                return
-            after = batch[-1].run
+        return holdings_of(self.store, self.id)
 
     def restart_as_new_worker(self) -> None:
         """Other workers may have taken over the runs: stop driving them and continue under a new id."""

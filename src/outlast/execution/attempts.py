@@ -20,7 +20,8 @@ from outlast.execution.executors import ExecutorFactory, Executors, StoredResult
 from outlast.execution.node_context import NodeContext, idempotency_key_of
 from outlast.execution.partial_file import OutputFile
 from outlast.execution.process_entry import main_of_this_process
-from outlast.execution.processes import AttemptInfo, PoolClosed, ProcessDied
+from outlast.execution.process_wire import AttemptInfo, Call
+from outlast.execution.processes import PoolClosed, ProcessDied
 from outlast.execution.threads import Threads
 from outlast.functions.commands import NodeCommand
 from outlast.history import events as e
@@ -41,20 +42,12 @@ GRACE = 5.0
 class Attempts:
     """All attempts of a worker."""
 
-    def __init__(
-        self,
-        worker: Worker,
-        *,
-        threads: int,
-        places: Mapping[str, ExecutorFactory],
-        log_writer: LogWriter,
-        stdout: bool,
-    ) -> None:
+    def __init__(self, worker: Worker, *, places: Mapping[str, ExecutorFactory], log_writer: LogWriter) -> None:
         self._worker = worker
-        self._threads = Threads(threads)
+        self._threads = Threads(worker.settings.threads)
         self._executors = Executors(places)
         self._log_writer = log_writer
-        self._stdout = stdout
+        self._stdout = worker.settings.capture_stdout
         self._context = copy_context()
         self._no_upload = EagerUpload(worker.store.blobs)
         """For results that need no early upload."""
@@ -277,10 +270,8 @@ class Attempts:
             permanent=tuple(map(kind_of, give_up_on)),
         )
         answer = await self._executors.executor_for(spec.run_in).run(
-            spec.entry,
-            main_of_this_process(),
+            Call(spec.entry, main_of_this_process(), info),
             bytes(command.inputs),
-            info,
             on_message=partial(self._on_message, command, context),
             confirm=self._worker.lease.confirm,
         )

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from outlast.errors import NotSetUp
 from outlast.execution.process_helper import Confirm, OnMessage, no_confirmation
-from outlast.execution.process_wire import AttemptInfo
+from outlast.execution.process_wire import Call
 from outlast.history.events import Failure
 
 
@@ -34,16 +34,9 @@ class Executor(Protocol):
     """Runs functions that are named by their entry."""
 
     async def run(
-        self,
-        entry: str,
-        main: str,
-        inputs: bytes,
-        attempt: AttemptInfo,
-        *,
-        on_message: OnMessage | None = None,
-        confirm: Confirm = no_confirmation,
+        self, call: Call, inputs: bytes, *, on_message: OnMessage | None = None, confirm: Confirm = no_confirmation
     ) -> bytes | StoredResult | Failure:
-        """Run the function named `entry`, from a module or from the script `main`, with these encoded inputs."""
+        """Run a function with these encoded inputs."""
         ...
 
     async def close(self) -> None:

@@ -14,9 +14,10 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from outlast.execution import process_entry
-from outlast.execution.process_wire import GRACE, PREFIX, Ack, AttemptInfo, Call, Note, opening, read_note
+from outlast.execution.process_wire import GRACE, PREFIX, Ack, Call, Note, opening, read_note
 from outlast.history.events import Failure
 from outlast.values.codec import decode
 
@@ -84,12 +85,10 @@ class HelperProcess:
         except OSError:
             return False
 
-    async def call(
-        self, entry: str, main: str, inputs: bytes, attempt: AttemptInfo, on_message: OnMessage | None
-    ) -> bytes | Failure:
+    async def call(self, call: Call, inputs: bytes, on_message: OnMessage | None) -> bytes | Failure:
         self._number += 1
         try:
-            await self._send(Call(self._number, entry, main, attempt), inputs)
+            await self._send(replace(call, number=self._number), inputs)
             while True:
                 note, body = await self._receive()
                 if note.kind == "done":
@@ -99,7 +98,7 @@ class HelperProcess:
                 await self._forward(note, body, on_message)
         except _ChannelClosed:
             code = await self.terminate()
-            raise ProcessDied(f"the helper process ended while it ran {entry}: {_exit_text(code)}") from None
+            raise ProcessDied(f"the helper process ended while it ran {call.entry}: {_exit_text(code)}") from None
 
     def kill(self) -> None:
         """End the process, and the processes it has started, now."""

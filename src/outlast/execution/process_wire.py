@@ -37,12 +37,13 @@ class AttemptInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag="call"):
-    """Run this function; the body holds its inputs. Every note about the call repeats `number`."""
+    """Run the function named `entry`, from a module or from the script `main`; the body holds its inputs. Every note about
+    the call repeats `number`."""
 
-    number: int
     entry: str
     main: str
     attempt: AttemptInfo
+    number: int = 1
 
 
 class Ack(msgspec.Struct, frozen=True, tag="ack"):

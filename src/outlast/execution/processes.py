@@ -13,10 +13,10 @@ import os
 
 from outlast.errors import InvalidInput
 from outlast.execution.process_helper import Confirm, HelperProcess, OnMessage, ProcessDied, no_confirmation
-from outlast.execution.process_wire import AttemptInfo
+from outlast.execution.process_wire import Call
 from outlast.history.events import Failure
 
-__all__ = ["AttemptInfo", "OnMessage", "PoolClosed", "ProcessDied", "ProcessPool"]
+__all__ = ["OnMessage", "PoolClosed", "ProcessDied", "ProcessPool"]
 
 
 class PoolClosed(ProcessDied):
@@ -37,14 +37,7 @@ class ProcessPool:
         self._is_closed = False
 
     async def run(
-        self,
-        entry: str,
-        main: str,
-        inputs: bytes,
-        attempt: AttemptInfo,
-        *,
-        on_message: OnMessage | None = None,
-        confirm: Confirm = no_confirmation,
+        self, call: Call, inputs: bytes, *, on_message: OnMessage | None = None, confirm: Confirm = no_confirmation
     ) -> bytes | Failure:
         """The encoded result of the function, or its failure. Waits for a free helper.
 
@@ -54,11 +47,11 @@ class ProcessPool:
             helper = await self._free_helper()
             try:
                 await confirm()
-                answer = await helper.call(entry, main, inputs, attempt, on_message)
+                answer = await helper.call(call, inputs, on_message)
             except BaseException as error:
                 await helper.terminate()
                 if self._is_closed and isinstance(error, ProcessDied):
-                    raise PoolClosed(f"the pool was closed while it ran {entry}") from None
+                    raise PoolClosed(f"the pool was closed while it ran {call.entry}") from None
                 raise
             if self._is_closed:
                 await helper.terminate()

@@ -73,35 +73,6 @@ class Code:
     collects them. The code runs in a copy of `context`, so that it does not depend on the context of the process that
     starts or replays it."""
 
-    __slots__ = (
-        "_context",
-        "_failures",
-        "_is_dismissed",
-        "_loop",
-        "_tasks_are_cancelled",
-        "_unawaited_at_cancel",
-        "child_ids",
-        "close",
-        "continued",
-        "continued_us",
-        "fatal_error",
-        "generation",
-        "is_cancelled",
-        "made",
-        "main",
-        "new_commands",
-        "next_hash",
-        "now_us",
-        "on_progress",
-        "open",
-        "progress",
-        "recorded_in",
-        "run",
-        "silencer",
-        "to_close",
-        "workflow",
-    )
-
     def __init__(self, run: RunId, workflow: Workflow[..., Any], context: Context | None = None) -> None:
         self.run = self.recorded_in = run
         """`recorded_in` differs in the copied part of a fork: there it is the run in which the code first ran."""
@@ -358,6 +329,20 @@ class Code:
                 return next(filter(None, map(self.node_of_error, error.exceptions)), "")
             error = error.__cause__ or error.__context__
         return ""
+
+
+def reason_of(error: BaseException) -> BaseException:
+    """The error that the run fails with, for an error that its code raised. A `NotDurable` inside exception groups
+    replaces the groups that libraries wrap it in."""
+    if isinstance(error, RuntimeError) and "attached to a different loop" in str(error):
+        return NotDurable(f"the workflow awaits something that is not durable ({error}). Do this in a node.")
+    return _refusal_in(error) or error
+
+
+def _refusal_in(error: BaseException) -> NotDurable | None:
+    if isinstance(error, BaseExceptionGroup):
+        return next(filter(None, map(_refusal_in, error.exceptions)), None)
+    return error if isinstance(error, NotDurable) else None
 
 
 def _has_returned(task: asyncio.Task[Any] | None) -> bool:

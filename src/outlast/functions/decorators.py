@@ -230,32 +230,22 @@ class Workflow(Generic[P, R]):
         return f"<workflow {self._spec.name}>"
 
 
-class _NodeMaker:
+class _NodeMaker(Protocol):
     """The result of `@node(...)`: a decorator for async and for plain functions."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._start_options = options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Node[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R]) -> Node[P, R]: ...
-    def __call__(self, fn: Any) -> Any:
-        return _node(fn, **self._start_options)
 
 
-class _WorkflowMaker:
+class _WorkflowMaker(Protocol):
     """The result of `@workflow(...)`: a decorator for async and for plain functions."""
-
-    def __init__(self, options: dict[str, Any]) -> None:
-        self._start_options = options
 
     @overload
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]: ...
     @overload
     def __call__(self, fn: Callable[P, R]) -> Workflow[P, R]: ...
-    def __call__(self, fn: Any) -> Any:
-        return _workflow(fn, **self._start_options)
 
 
 @overload
@@ -278,7 +268,7 @@ def node(fn: Any = None, /, **options: Any) -> Any:
     plain function runs: in a thread by default; with "process" in a separate process, for work that uses the processor
     heavily or must be killable; with "dask" on the cluster that the setting `dask` names. `repeatable=False` holds the run
     for a person's decision if the node is interrupted."""
-    return _NodeMaker(options) if fn is None else _node(fn, **options)
+    return functools.partial(_node, **options) if fn is None else _node(fn, **options)
 
 
 def _node(
@@ -322,7 +312,7 @@ def workflow(fn: Any = None, /, **options: Any) -> Any:
     Put every effect that must not happen twice into a node. `on_restart="hold"` lets a person decide after a crash. Of the
     runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time. When a run
     is cancelled, its `finally` and `except CancelledError` blocks have `cleanup` seconds (or a `timedelta`)."""
-    return _WorkflowMaker(options) if fn is None else _workflow(fn, **options)
+    return functools.partial(_workflow, **options) if fn is None else _workflow(fn, **options)
 
 
 def _workflow(

@@ -13,10 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.engine.completion import created_of
-from outlast.engine.terminal_events import reason_of
 from outlast.errors import NodeFailure, NotAllowed, NotFound, NotStorable, Unawaited
-from outlast.functions.code import Code, Continue
+from outlast.functions.code import Code, Continue, reason_of
 from outlast.functions.commands import NodeCommand
 from outlast.functions.decorators import Workflow
 from outlast.functions.replay import MAX_SHOWN as NAMED
@@ -26,7 +24,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import Branch, Interval, holder, lineage
 from outlast.history.record import Entry, Record
-from outlast.ledger.reading import RecordEntries, branches_of, fold_within, head_of, records
+from outlast.ledger.reading import RecordEntries, branches_of, created_of, fold_within, head_of, records
 from outlast.lifecycle.state import State
 from outlast.store import Blobs, Head, Store
 from outlast.values.codec import fetched

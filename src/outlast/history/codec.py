@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from outlast.errors import Damaged, InvalidInput, UnknownEvent
+from outlast.errors import Damaged, InvalidInput, StoreUnusable, UnknownEvent
 from outlast.history.events import EVENT_TYPES, NULL, AnyEvent, Event, Failure
 
 Parts: TypeAlias = dict[str, msgspec.Raw]
@@ -31,6 +31,8 @@ _LONG = 500
 """From this many bytes per event, checking the events is faster than searching the body."""
 _PLUS = ord("+")
 """Searching bytes for one byte is much faster than for several."""
+ENCRYPTED = b"\x00OE1"
+"""The first bytes of content that a store with keys has encrypted."""
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The errors of decoding bytes that are not events: no JSON, wrong fields, no text, or too deeply nested."""
 
@@ -77,6 +79,8 @@ def _parts(body: bytes, run: str, first: int) -> list[Parts]:
     try:
         return _split.decode(body)
     except _UNREADABLE as error:
+        if body.startswith(ENCRYPTED):
+            raise StoreUnusable(f"run {run} is encrypted: set OUTLAST_ENCRYPTION_KEYS") from None
         raise Damaged(f"the stored bytes are not a list of events: {error}", run=run, seq=first) from error
 
 

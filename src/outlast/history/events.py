@@ -84,6 +84,8 @@ class RunCreated(Event, frozen=True, kw_only=True):
     root: str = ""
     deferred: bool = False
     """Whether the run begins only when a user starts it."""
+    trace: str = ""
+    """The W3C trace context of the caller (`traceparent`)."""
 
 
 class RunStarted(Event, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,12 +17,14 @@ import outlast.http.api  # noqa: F401 - fills the table of operations
 from outlast.client import Engine
 from outlast.errors import OutlastError
 from outlast.http import page, streams
-from outlast.http.auth import Auth
-from outlast.http.guard import Guard, Hosts, RateLimit
+from outlast.http.auth import Auth, OidcOptions
+from outlast.http.guard import Guard, Hosts
 from outlast.http.operations import OPERATIONS, SAFE, routes, sender
 from outlast.http.problems import HttpError, response_of
+from outlast.http.rate_limit import RateLimit
 from outlast.http.recovery import recover_all
 from outlast.http.state import ServerState
+from outlast.ledger import Ledger
 
 SWEEP_S = 600.0
 """How often expired sessions and old audit entries are removed."""
@@ -35,13 +37,14 @@ def asgi(
     insecure_local: bool = False,
     rate: float = 0.0,
     routes: Sequence[BaseRoute] = (),
+    oidc: OidcOptions | None = None,
 ) -> Application:
     """An ASGI application over an open engine: `app.mount("/outlast", ol.asgi(engine))`.
 
     Its `lifespan()` recovers what was interrupted. A framework does not run the lifespan of an application that is mounted:
     enter it in the lifespan of the outer application. Without that, recovery runs with the first request."""
     state = ServerState(Auth(insecure_local=insecure_local))
-    return build(state, engine, allow_hosts=allow_hosts, rate=rate, more=routes)
+    return build(state, engine, allow_hosts=allow_hosts, rate=rate, more=routes, oidc=oidc)
 
 
 class Application:
@@ -96,27 +99,35 @@ class Application:
 async def ready(state: ServerState, engine: Engine, *, recover: bool = True) -> AsyncIterator[None]:
     """The server is ready while this is entered: recovery is done, metrics and the sweep of sessions run."""
     state.attach(engine)
-    if recover:
-        await recover_all(engine)
     services = [_sweeping(state)]
-    with suppress(ImportError):
-        from outlast.http.metrics import Metrics
+    with counting(state, engine._ledger):
+        if recover:
+            await recover_all(engine)
+        if state.metrics is not None:
+            services.append(state.metrics.run())
+        tasks = [asyncio.create_task(service) for service in services]
+        state.is_ready = True
+        try:
+            yield
+        finally:
+            state.is_ready = False
+            if state.feeds is not None:
+                state.feeds.close()
+            if state.tasks:  # starts that were accepted
+                await asyncio.wait(state.tasks, timeout=30)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-        state.metrics = state.metrics or Metrics(state)
-        services.append(state.metrics.run())
-    tasks = [asyncio.create_task(service) for service in services]
-    state.is_ready = True
+
+def counting(state: ServerState, ledger: Ledger) -> AbstractContextManager[None]:
+    """Count in metrics what this ledger appends, if the package for metrics is installed."""
     try:
-        yield
-    finally:
-        state.is_ready = False
-        if state.feeds is not None:
-            state.feeds.close()
-        if state.tasks:  # starts that were accepted
-            await asyncio.wait(state.tasks, timeout=30)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        from outlast.http.metrics import Metrics
+    except ImportError:
+        return nullcontext()
+    state.metrics = state.metrics or Metrics(state)
+    return state.metrics.counting(ledger)
 
 
 async def _sweeping(state: ServerState) -> None:
@@ -134,6 +145,7 @@ def build(
     allow_hosts: Iterable[str] = (),
     rate: float = 0.0,
     more: Sequence[BaseRoute] = (),
+    oidc: OidcOptions | None = None,
 ) -> Application:
     """The application of a server. `more` are routes of streams and pages, which find the state in `app.state.outlast`."""
     inner = Starlette(
@@ -143,6 +155,7 @@ def build(
             Route("/readyz", readyz),
             Route("/metrics", metrics),
             *streams.routes(),
+            *_oidc_routes(state, oidc),
             *page.routes(),
             *more,
         ],
@@ -150,7 +163,17 @@ def build(
     )
     inner.router.redirect_slashes = False
     inner.state.outlast = state
-    return Application(Guard(inner, state, Hosts(allow_hosts), RateLimit(rate) if rate else None), state, engine)
+    state.limit = RateLimit(rate) if rate else None
+    return Application(Guard(inner, state, Hosts(allow_hosts)), state, engine)
+
+
+def _oidc_routes(state: ServerState, options: OidcOptions | None) -> list[Route]:
+    if options is None:
+        return []
+    from outlast.http.oidc import Oidc, routes
+
+    state.auth.oidc_roles = options.roles
+    return routes(Oidc(options))
 
 
 async def healthz(_: Request) -> Response:

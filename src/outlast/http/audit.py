@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 
 from outlast.errors import OutlastError
-from outlast.http.guard import RateLimit
 from outlast.http.problems import HttpError, unavailable
+from outlast.http.rate_limit import RateLimit
 from outlast.http.recovery import one_line
 from outlast.store import Document, Store
 
@@ -38,7 +38,7 @@ _LAST = 2**62
 
 class AuditEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One request. `time` is in microseconds; `status` and `code` are its result; `subject` is the run or token that it was
-    about; `note` says more in words. A decision about a question has its id, its text and, for an approval, its answer."""
+    about; `note` says more in words. A decision has the id and the text of its question and, for an approval, its answer."""
 
     id: str = ""
     time: int
@@ -63,6 +63,7 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
     subject: str = ""
     address: str = ""
     is_refused: bool | None = None
+    is_decision: bool = False
     since: int = 0
     until: int = _LAST
 
@@ -73,6 +74,7 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
             and self.subject in ("", entry.subject)
             and self.address in ("", entry.address)
             and self.is_refused in (None, entry.status >= 400)
+            and (not self.is_decision or bool(entry.text))
             and self.since <= entry.time < self.until
         )
 

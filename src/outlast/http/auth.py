@@ -12,6 +12,7 @@ import hmac
 import re
 import secrets
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
@@ -20,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import InvalidInput, NotFound, OutlastError
-from outlast.http.permissions import GRANTED, Permission, Role
+from outlast.http.permissions import GRANTED, ROLES, Permission, Role
 from outlast.http.problems import HttpError, unavailable
 from outlast.store import Document, Store
 
@@ -31,6 +32,8 @@ LAST_USE_S = 60.0
 SESSION_S = 12 * 3600.0
 SIGN_IN_S = 600.0
 COOKIE = "outlast_session"
+OIDC_FOLDER = "http/oidc/"
+"""Sign-ins with a provider that are under way."""
 Kind: TypeAlias = Literal["token", "session", "sign-in"]
 _PREFIXES: dict[Kind, str] = {"token": "olt", "session": "ols", "sign-in": "oli"}
 _TEXT = re.compile(r"(olt|ols|oli)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
@@ -48,6 +51,19 @@ class Credential(Struct, frozen=True, kw_only=True):
     expires: float | None = None
     used: float | None = None
     by: str = ""
+    claims: tuple[str, ...] = ()
+    """The claims of a provider that decide the role at each request, by the mapping that the server has then."""
+
+
+class OidcOptions(Struct, frozen=True, kw_only=True):
+    """The provider and this client of it. `claim` of the ID token holds names, which `roles` maps to roles."""
+
+    issuer: str
+    client: str
+    secret: str = ""
+    claim: str = "groups"
+    roles: dict[str, Role] = {}
+    scope: str = "openid profile email"
 
 
 class Principal(Struct, frozen=True):
@@ -67,6 +83,10 @@ LOCAL = Principal("local", "admin", "local")
 """Anyone on this machine, with `--insecure-local`."""
 
 
+class _Expiring(Struct):
+    expires: float | None = None
+
+
 def folder_of(kind: Kind) -> str:
     return f"http/{kind}s/"
 
@@ -77,6 +97,7 @@ class Auth:
     def __init__(self, store: Store | None = None, *, insecure_local: bool = False) -> None:
         self.store = store
         self.insecure_local = insecure_local
+        self.oidc_roles: Mapping[str, Role] = {}
         self._cache: dict[str, tuple[float, Principal | None]] = {}
         self._noted: dict[str, float] = {}
 
@@ -143,7 +164,14 @@ class Auth:
     # --- credentials
 
     async def create(
-        self, kind: Kind, name: str, role: Role, *, expires_s: float | None = None, by: str = ""
+        self,
+        kind: Kind,
+        name: str,
+        role: Role,
+        *,
+        expires_s: float | None = None,
+        by: str = "",
+        claims: tuple[str, ...] = (),
     ) -> tuple[str, Credential]:
         """A new credential and its text, which is shown once and not stored."""
         if not NAME.fullmatch(name):
@@ -151,7 +179,9 @@ class Auth:
         id, now = secrets.token_hex(8), time.time()
         text = f"{_PREFIXES[kind]}_{id}_{secrets.token_urlsafe(32)}"
         expires = now + expires_s if expires_s is not None else None
-        made = Credential(id=id, hash=digest(text), name=name, role=role, created=now, expires=expires, by=by)
+        made = Credential(
+            id=id, hash=digest(text), name=name, role=role, created=now, expires=expires, by=by, claims=claims
+        )
         if not await self._store.put_document(_document(kind, made)):
             raise InvalidInput("the id of the new credential is taken: try again")
         return text, made
@@ -183,12 +213,12 @@ class Auth:
         document = await self._store.document(name) if name else None
         found = _read(document) if document is not None else None
         is_valid = found is not None and hmac.compare_digest(found.hash, digest(code)) and not _is_expired(found)
-        if document is None or found is None or not is_valid or not await self._spend(document):
+        if document is None or found is None or not is_valid or not await self.spend(document):
             raise HttpError("http.unauthenticated", "this sign-in code is unknown, expired or already used")
         return await self.create("session", found.name, found.role, expires_s=SESSION_S, by=f"sign-in {found.id}")
 
-    async def _spend(self, document: Document) -> bool:
-        """Remove the code; false if another request did so before. Its marker decides between two at once."""
+    async def spend(self, document: Document) -> bool:
+        """Remove a document that counts once; false if another request did so before. Its marker decides between two."""
         spent = Document(document.name, secrets.token_hex(16), document.body)
         if not await self._store.put_document(spent, replaces=document.version):
             return False
@@ -196,15 +226,24 @@ class Auth:
 
     async def sweep(self) -> None:
         """Remove what has expired."""
-        kinds: tuple[Kind, ...] = ("session", "sign-in")
-        for kind in kinds:
-            for document in await self._store.documents(folder_of(kind), limit=1000):
-                if _is_expired(_read(document)):
+        for folder in (folder_of("session"), folder_of("sign-in"), OIDC_FOLDER):
+            for document in await self._store.documents(folder, limit=1000):
+                expires = msgspec.json.decode(document.body, type=_Expiring).expires
+                if expires is not None and expires <= time.time():
                     await self._store.remove_document(document.name, document.version)
 
     async def _read(self, kind: Kind, id: str) -> Credential | None:
         document = await self._store.document(folder_of(kind) + id)
-        return _read(document) if document is not None else None
+        found = _read(document) if document is not None else None
+        if found is None or not found.claims:
+            return found
+        role = self.role_of(found.claims)
+        return replace(found, role=role) if role is not None else None
+
+    def role_of(self, claims: Iterable[str]) -> Role | None:
+        """The greatest role that these claims of a provider give."""
+        roles = {self.oidc_roles[each] for each in claims if each in self.oidc_roles}
+        return max(roles, key=ROLES.index, default=None)
 
     @property
     def _store(self) -> Store:

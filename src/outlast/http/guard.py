@@ -1,4 +1,4 @@
-"""What every request passes: host check, shutdown, security headers, rate limit, metrics. Plain ASGI, without buffering."""
+"""What every request passes: host check, shutdown, security headers, metrics. Plain ASGI, without buffering."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import socket
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -60,36 +60,13 @@ class Hosts:
         return True
 
 
-class RateLimit:
-    """A token bucket for each sender: `rate` requests a second, with bursts of `burst`. 0 is no limit."""
-
-    def __init__(self, rate: float, burst: float = 0.0) -> None:
-        self.rate = rate
-        self._burst = burst or max(1.0, 2 * rate)
-        self._buckets: dict[str, tuple[float, float]] = {}
-
-    def wait_s(self, sender: str) -> float:
-        """Take one; 0 if there was one, else the seconds until there is."""
-        now = time.monotonic()
-        left, at = self._buckets.get(sender, (self._burst, now))
-        left = min(self._burst, left + (now - at) * self.rate)
-        if len(self._buckets) >= 10_000:
-            self._buckets.clear()
-        if left < 1:
-            self._buckets[sender] = (left, now)
-            return (1 - left) / self.rate
-        self._buckets[sender] = (left - 1, now)
-        return 0.0
-
-
 class Guard:
     """Wraps the application of one server."""
 
-    def __init__(self, app: ASGIApp, state: ServerState, hosts: Hosts, limit: RateLimit | None = None) -> None:
+    def __init__(self, app: ASGIApp, state: ServerState, hosts: Hosts) -> None:
         self._app = app
         self._state = state
         self._hosts = hosts
-        self._limit = limit if limit is not None and limit.rate else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -127,19 +104,7 @@ class Guard:
             return HttpError("http.wrong_host", "the Host header does not name this server")
         if self._state.is_draining:
             return HttpError("http.unavailable", "the server shuts down", headers={"Retry-After": "2"})
-        if self._limit is not None:
-            wait = self._limit.wait_s(_sender(headers, scope))
-            if wait:
-                detail = "too many requests from this token"
-                return HttpError("http.rate_limited", detail, headers={"Retry-After": str(int(wait) + 1)})
         return None
-
-
-def _sender(headers: Headers, scope: Scope) -> str:
-    """The public part of the token or session, else the address."""
-    given = headers.get("authorization") or headers.get("cookie", "")
-    client: Any = scope.get("client")
-    return given[:60] or (client[0] if client else "")
 
 
 def _route(scope: Scope) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.process_collector import ProcessCollector
 
-from outlast.engine.completion import ending_of
 from outlast.errors import OutlastError
 from outlast.history import events as e
-from outlast.history.ids import RunId
-from outlast.lifecycle.status import TERMINAL, UNFINISHED, RunStatus
-from outlast.store import RunFilter
+from outlast.ledger import Ledger
+from outlast.lifecycle.status import UNFINISHED, RunStatus
+from outlast.store import Append, RunFilter
 
 if TYPE_CHECKING:
     from outlast.http.state import ServerState
@@ -26,7 +25,6 @@ REFRESH_S = 15.0
 """How often the gauges are read from the store; a scrape reads nothing."""
 MOST_COUNTED = 20_000
 MOST_CLASSES = 100
-MOST_NEWS = 50_000
 PAGE = 1000
 
 
@@ -37,13 +35,7 @@ class Metrics:
         self._state = state
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self.starts = Counter("outlast_starts", "Runs started over HTTP.", ["workflow"], registry=registry)
-        self.completions = Counter(
-            "outlast_ended", "Runs that ended while this server held them.", ["workflow", "status"], registry=registry
-        )
-        self.failures = Counter(
-            "outlast_failures", "Runs that failed here, by class of error.", ["workflow", "class"], registry=registry
-        )
+        self._appends = _Appends(registry)
         self.requests = Histogram(
             "outlast_http_request_seconds",
             "Requests by route template.",
@@ -69,11 +61,21 @@ class Metrics:
         self.store_errors = Counter("outlast_store_probe_errors", "Round trips that failed.", registry=registry)
         registry.register(_Ledger(state))
         self._children: dict[tuple[str, str, int], Histogram] = {}
-        self._classes: set[str] = set()
-        self._news: set[RunId] = set()
-        self._ended: dict[RunId, int] = {}
 
     # --- what happens
+
+    @contextmanager
+    def counting(self, ledger: Ledger) -> Iterator[None]:
+        """Count what this ledger appends."""
+        observe = self._appends.observe
+        if observe in ledger.observers:
+            yield
+            return
+        ledger.observers.append(observe)
+        try:
+            yield
+        finally:
+            ledger.observers.remove(observe)
 
     def observe(self, route: str, method: str, status: int, seconds: float) -> None:
         method = method if method in ("GET", "POST", "DELETE", "HEAD", "OPTIONS") else "other"
@@ -83,12 +85,6 @@ class Metrics:
             child = self._children[key] = self.requests.labels(route, method, str(status))
         child.observe(seconds)
 
-    def hear(self, runs: frozenset[RunId]) -> None:
-        """Note runs with news that this process advances, for the next refresh: several servers count each end once."""
-        worker = self._state.engine._worker
-        if worker is not None and len(self._news) < MOST_NEWS:
-            self._news |= runs & worker.drivers.keys()
-
     def text(self) -> bytes:
         return generate_latest(self.registry)
 
@@ -96,14 +92,10 @@ class Metrics:
 
     async def run(self) -> None:
         """Refresh until cancelled."""
-        end = self._state.engine._ledger.listen(self.hear)
-        try:
-            while True:
-                with suppress(OutlastError, OSError):
-                    await self.refresh()
-                await asyncio.sleep(REFRESH_S)
-        finally:
-            end()
+        while True:
+            with suppress(OutlastError, OSError):
+                await self.refresh()
+            await asyncio.sleep(REFRESH_S)
 
     async def refresh(self) -> None:
         store, began = self._state.store, time.perf_counter()
@@ -119,7 +111,6 @@ class Metrics:
         engine = self._state.engine
         worker = engine._worker
         self.held.set(len(worker.drivers) if worker is not None else 0)
-        await self._count_endings()
 
     async def _count(self, status: RunStatus) -> int:
         found, after = 0, ""
@@ -140,29 +131,73 @@ class Metrics:
                 break
         return found
 
-    async def _count_endings(self) -> None:
-        """Count the runs that ended since the last look and that the worker of this process advanced: several servers
-        count each once."""
-        store, news = self._state.store, self._news
-        self._news = set()
-        for run in news:
-            head = await store.head(run)
-            if head is None or not head.closed or self._ended.get(run) == head.version:
-                continue
-            summary = await store.summary(run)
-            if summary is None or summary.status not in TERMINAL:
-                continue
-            if len(self._ended) > MOST_NEWS:
-                self._ended.clear()
-            self._ended[run] = head.version
-            self.completions.labels(summary.workflow, str(summary.status)).inc()
-            if summary.status is RunStatus.FAILED:
-                ending = await ending_of(store, head)
-                kind = ending.error.kind if isinstance(ending, e.RunFailed) else "unknown"
-                if kind not in self._classes and len(self._classes) >= MOST_CLASSES:
-                    kind = "other"
-                self._classes.add(kind)
-                self.failures.labels(summary.workflow, kind).inc()
+
+class _Appends:
+    """What the appends of this process say: several servers count each event once."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"outlast_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(f"outlast_{name}", text, labels, buckets=buckets, registry=registry)
+
+        self._starts = counter("starts", "Runs that were created here.", "workflow")
+        self._ended = counter("ended", "Runs that ended here.", "workflow", "status")
+        self._failures = counter("failures", "Runs that failed here, by class of error.", "workflow", "class")
+        self._attempts = histogram(
+            "attempt_seconds", "Attempts of nodes, by outcome.", (0.001, 0.01, 0.1, 1, 10, 60, 600, 3600), "outcome"
+        )
+        self._attempt_failures = counter("attempt_failures", "Attempts that failed, by class of error.", "class")
+        self._queue = histogram(
+            "queue_seconds", "From the creation of a run to its start by a worker.", (0.01, 0.1, 1, 5, 30, 300, 3600)
+        )
+        self._takeovers = counter("takeovers", "Runs that were taken over here, by cause.", "cause")
+        self._holds = counter("holds", "Runs that were held for a person's decision, by class.", "class")
+        self._recoveries = counter("recoveries", "Inconsistent states that were repaired here, by code.", "code")
+        self._flush = histogram(
+            "store_append_seconds", "Time of one flush of appends.", (0.0005, 0.002, 0.01, 0.05, 0.2, 1, 5)
+        )
+        self._classes: set[str] = set()
+
+    def observe(self, landed: Sequence[Append], seconds: float) -> None:
+        self._flush.observe(seconds)
+        for append in landed:
+            for event in append.record.events():
+                self._count(event, append)
+
+    def _count(self, event: e.AnyEvent, append: Append) -> None:
+        summary = append.summary
+        match event:
+            case e.NodeCompleted():
+                self._attempts.labels("completed").observe(event.ms / 1000)
+            case e.NodeFailed():
+                self._attempts.labels("failed" if event.retry_at is None else "retried").observe(event.ms / 1000)
+                self._attempt_failures.labels(self._class(event.error.kind)).inc()
+            case e.RunCreated():
+                self._starts.labels(event.workflow).inc()
+            case e.RunStarted() if summary is not None and append.record.count > 1 and not event.resumed:
+                self._queue.observe(max(0, append.record.time - summary.created) / 1e6)
+            case e.RunTakenOver():
+                self._takeovers.labels(event.cause).inc()
+            case e.RunRecovered():
+                self._recoveries.labels(event.code).inc()
+            case e.RunFailed() if event.held:
+                self._holds.labels(self._class(event.error.kind)).inc()
+            case e.RunCompleted() | e.RunFailed() | e.RunCancelled() | e.RunContinued():
+                workflow = summary.workflow if summary is not None else ""
+                self._ended.labels(workflow, str(summary.status) if summary is not None else "").inc()
+                if isinstance(event, e.RunFailed):
+                    self._failures.labels(workflow, self._class(event.error.kind)).inc()
+            case _:
+                pass
+
+    def _class(self, kind: str) -> str:
+        """The class of an error. Beyond a number of classes, all are counted as one."""
+        if kind not in self._classes and len(self._classes) >= MOST_CLASSES:
+            return "other"
+        self._classes.add(kind)
+        return kind
 
 
 class _Ledger:

@@ -25,6 +25,14 @@ _PATHS: dict[str, dict[str, Any]] = {
 }
 
 
+_SUBJECTS = {
+    "/api/v1/runs/{run}": ("run", "$response.body#/run"),
+    "/api/v1/bulk/{run}": ("run", "$response.body#/run"),
+    "/api/v1/tokens/{id}": ("id", "$response.body#/token/id"),
+}
+"""What operations are about, by the beginning of their paths: the parameter, and where an answer names it."""
+
+
 def document(operations: Sequence[Operation], *, server: str = "/") -> bytes:
     """The document as JSON, with `server` as the address of the API."""
     return _document(tuple(each.id for each in operations), server)
@@ -49,6 +57,11 @@ def _document(_: tuple[str, ...], server: str) -> bytes:
             "paths": paths,
             "components": {
                 "schemas": components,
+                "links": {
+                    name: {"operationId": each.id, "parameters": {parameter: place}}
+                    for each in OPERATIONS
+                    for name, parameter, place in _leads(each)
+                },
                 "securitySchemes": {
                     "token": {"type": "http", "scheme": "bearer"},
                     "session": {"type": "apiKey", "in": "cookie", "name": "outlast_session"},
@@ -70,6 +83,27 @@ def _types(operations: Sequence[Operation]) -> Iterator[Any]:
             if kind is not None and kind is not bytes and _key(kind) not in seen:
                 seen.add(_key(kind))
                 yield kind
+
+
+def _leads(operation: Operation) -> Iterator[tuple[str, str, str]]:
+    """The link to an operation on what another one answered: its name, its parameter and the place in that answer."""
+    for path, (parameter, place) in _SUBJECTS.items():
+        if operation.path.startswith(path):
+            yield operation.id, parameter, place
+
+
+def _links(operation: Operation) -> dict[str, Any]:
+    """The operations that accept what this one has made or changed."""
+    from outlast.http.operations import OPERATIONS
+
+    if operation.method != "POST" or operation.answers is None:
+        return {}
+    own = next((path for path in _SUBJECTS if f"{operation.path}/".startswith(path.partition("{")[0])), None)
+    there = {field.name for field in fields(operation.answers)}
+    if own is None or _SUBJECTS[own][1].split("/")[1] not in there:
+        return {}
+    ref = "#/components/links/{}"
+    return {each.id: {"$ref": ref.format(each.id)} for each in OPERATIONS if each.path.startswith(own)}
 
 
 def _operation(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
@@ -115,6 +149,8 @@ def _responses(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
         if operation.answers is not None and status != HTTPStatus.NO_CONTENT:
             schema = {} if operation.answers is bytes else known[_key(operation.answers)]
             response["content"] = {operation.content: {"schema": schema}}
+            if links := _links(operation):
+                response["links"] = links
         found[str(status)] = response
     refused = {*operation.refuses, *((400, 408, 413, 415, 422) if operation.body is not None else (422,))}
     refused |= set(_ALWAYS) if operation.permission else {421, 429, 503}

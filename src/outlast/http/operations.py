@@ -243,6 +243,8 @@ NOBODY = Principal("", "viewer", "local")
 
 async def _authorise(operation: Operation, call: Call) -> None:
     if operation.permission is None:
+        if call.state.limit is not None:
+            call.state.limit.check(call.request, None)
         return
     call.principal = await sender(call.request, call.state)
     call.must_be_allowed(operation.permission)
@@ -252,6 +254,8 @@ async def sender(request: Request, state: ServerState) -> Principal:
     """Who sends a request; it is refused without a valid credential, and if another site's page may have sent it."""
     header = request.headers.get("authorization")
     principal = await state.auth.principal(header, request.cookies.get(COOKIE))
+    if state.limit is not None:
+        state.limit.check(request, principal)
     if principal is None:
         headers = {"WWW-Authenticate": 'Bearer realm="outlast"'}
         raise HttpError("http.unauthenticated", "this needs a valid token or session", headers=headers)

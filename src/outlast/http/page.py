@@ -1,6 +1,6 @@
 """The web page: files that `make web` builds into the folder `page` of this package, and that the wheel carries.
 
-`index.html` answers for every view of the page, is never cached, and is told its prefix. Assets have a hash
+`index.html` answers for every view of the page, is never cached, and is told its prefix and its build. Assets have a hash
 of their content in their name: they are cached for ever, and a name of an older build is not found.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import html
 import re
 from collections.abc import Sequence
@@ -58,13 +59,19 @@ def is_built() -> bool:
     return (FOLDER / "index.html").is_file()
 
 
+def build() -> str:
+    """The build of the page that is served now: an open page compares it with its own. Empty without a page."""
+    return hashlib.sha256((FOLDER / "index.html").read_bytes()).hexdigest()[:16] if is_built() else ""
+
+
 async def index(request: Request) -> Response:
     """The page, for every view."""
     if not is_built():
         return PlainTextResponse(f"{MISSING}\n", 404)
     text = (FOLDER / "index.html").read_text("utf-8")
     root = html.escape(request.scope.get("root_path", ""))
-    return Response(_BASE.sub(lambda _: f'<base href="{root}/">', text), media_type="text/html")
+    head = f'<base href="{root}/"><meta name="outlast-build" content="{build()}">'
+    return Response(_BASE.sub(lambda _: head, text), media_type="text/html")
 
 
 async def sign_in(request: Request) -> Response:

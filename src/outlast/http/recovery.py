@@ -142,8 +142,7 @@ async def _hand_over(engine: Engine, worker: WorkerId, run: RunId, done: Recover
         return
     writer = await engine._ledger.take_over(claims[0], hold=hold)
     outline = writer.state.outline
-    while not await writer.release(ready=not writer.state.is_closed and not writer.state.outline.held):
-        pass
+    await writer.release_when_read(lambda state: not state.is_closed and not state.outline.held)
     if outline.held:
         done.held += 1
         log.info("Run %s held: %s", run, one_line(outline.reason))

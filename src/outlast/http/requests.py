@@ -65,6 +65,12 @@ class Explain(OfBranch, frozen=True, kw_only=True):
     full: Annotated[bool, Meta(description="Leave nothing out.")] = False
 
 
+class Detail(Query, frozen=True, kw_only=True):
+    repairs: Annotated[bool, Meta(description="Whether its actions include its repair, which examines the run.")] = (
+        False
+    )
+
+
 class ListIds(Query, frozen=True, kw_only=True):
     prefix: Annotated[RunText, Meta(description="Only ids that begin with this.")] = ""
     unfinished: bool = False
@@ -158,6 +164,14 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     reason: Text = ""
 
 
+Version: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{16,128}$")]
+
+
+class CompareVersions(Query, frozen=True, kw_only=True):
+    old: Version
+    new: Version
+
+
 class Statistics(Query, frozen=True, kw_only=True):
     since: Annotated[Number, Meta(description="Created at or after this time; 7 days ago by default.")] | UnsetType = (
         UNSET
@@ -166,12 +180,16 @@ class Statistics(Query, frozen=True, kw_only=True):
     buckets: Annotated[int, Meta(ge=1, le=200, description="How many intervals.")] = 28
 
 
+RunName: TypeAlias = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}$", max_length=200)]
+
+
 class PreviewBody(Body, frozen=True, kw_only=True):
     filter: Annotated[CountRuns, Meta(description="As in the list of runs.")] = CountRuns()
+    runs: Annotated[tuple[RunName, ...], Meta(max_length=1000, description="These runs, instead of a filter.")] = ()
 
 
 class BulkTarget(Body, frozen=True, kw_only=True):
-    run: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199}$", max_length=200)]
+    run: RunName
     interaction: Annotated[Text, Meta(description="The question; needed if the run asks several.")] = ""
 
 

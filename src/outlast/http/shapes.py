@@ -1,11 +1,13 @@
-"""What the API answers with: the views, and records that only the server has. Only this module imports the views."""
+"""What the API answers with besides the views: records that only the server has."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from inspect import Parameter
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from outlast.client import Engine
@@ -17,7 +19,6 @@ from outlast.http.audit import AuditEntry
 from outlast.http.auth import Credential
 from outlast.http.permissions import Role
 from outlast.lifecycle import status
-from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import plain_numbers
@@ -25,115 +26,42 @@ from outlast.store import Due
 from outlast.values.arguments import Arguments
 from outlast.values.schemas import schema_of
 from outlast.views import build
-from outlast.views.actions import planned, planned_repair
+from outlast.views.actions import planned_repair
 from outlast.views.actions import repair as repaired
 from outlast.views.build import (
     branch_view,
-    bulk_view,
-    comparison_view,
-    error_view,
-    event_view,
-    line_view,
-    planned_view,
-    run_view,
-    sweep_view,
-    verification_view,
-    version_view,
     wait_view,
-    worker_view,
 )
-from outlast.views.detail import read_detail
-from outlast.views.run_list import run_views
 from outlast.views.run_view import NO_WORK, tally_of
 from outlast.views.times import iso
 from outlast.views.types import (
-    AnswerView,
     AuditEntryView,
-    AuditListView,
     BranchTreeView,
-    BulkPreviewView,
-    BulkView,
-    ComparisonView,
     ErrorView,
     EventView,
     ExaminationView,
     LogLineView,
     NodeView,
     PlannedEventView,
-    PlanView,
     QuestionView,
     RepairView,
-    RunDetailView,
-    RunListView,
-    RunView,
-    SweepReportView,
     Time,
     TokenView,
     Value,
-    VerificationView,
-    VersionListView,
     View,
-    WorkerListView,
 )
-from outlast.views.types import NewTokenView as NewTokenView
-from outlast.views.types import TokenListView as TokenListView
-
-__all__ = [
-    "AnswerView",
-    "AuditListView",
-    "BranchTreeView",
-    "BulkPreviewView",
-    "BulkView",
-    "ComparisonView",
-    "ErrorView",
-    "EventView",
-    "ExaminationView",
-    "Explanation",
-    "LogLineView",
-    "NodeView",
-    "PlanView",
-    "PlannedEventView",
-    "QuestionView",
-    "RepairView",
-    "RunDetailView",
-    "RunListView",
-    "RunView",
-    "SweepReportView",
-    "Value",
-    "VerificationView",
-    "VersionListView",
-    "WorkerListView",
-    "branch_view",
-    "bulk_view",
-    "comparison_view",
-    "error_view",
-    "event_view",
-    "iso",
-    "line_view",
-    "plain_numbers",
-    "planned",
-    "planned_repair",
-    "planned_view",
-    "read_detail",
-    "repaired",
-    "run_view",
-    "run_views",
-    "sweep_view",
-    "tally_of",
-    "verification_view",
-    "version_view",
-    "worker_view",
-]
 
 UNFINISHED = tuple(sorted(status.UNFINISHED))
 
 
 class ParameterView(View, frozen=True, kw_only=True):
-    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted."""
+    """A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+    is none, or if it cannot be written as JSON."""
 
     name: str
     required: bool
     schema: Value
+    default: Value | UnsetType = UNSET
 
 
 class WorkflowView(View, frozen=True, kw_only=True):
@@ -186,6 +114,14 @@ class StatisticsView(View, frozen=True, kw_only=True):
     cancelled: int
     duration_ms: Percentiles | None
     buckets: tuple[StatisticsBucketView, ...]
+
+
+class VersionDiffView(View, frozen=True, kw_only=True):
+    """How the code of two versions differs, as a unified diff; empty if it does not."""
+
+    old: str
+    new: str
+    diff: str
 
 
 class StartedView(View, frozen=True, kw_only=True):
@@ -320,8 +256,8 @@ class InboxView(View, frozen=True, kw_only=True):
 
 
 class DecisionView(View, frozen=True, kw_only=True):
-    """A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
-    run has it."""
+    """A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
+    empty. `answer` is yes or no for an approval, else empty: the log of the run has it."""
 
     run: str
     interaction: str
@@ -396,6 +332,7 @@ def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
             name=name,
             required=parameter.default is parameter.empty and parameter.kind not in _STARS,
             schema=_schema(arguments, name),
+            default=_default(arguments, name, parameter),
         )
         for name, parameter in arguments.signature.parameters.items()
     )
@@ -409,6 +346,15 @@ def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
 
 
 _STARS = (2, 4)  # inspect.Parameter.VAR_POSITIONAL and VAR_KEYWORD
+
+
+def _default(arguments: Arguments, name: str, parameter: Parameter) -> Value | UnsetType:
+    if parameter.default is parameter.empty:
+        return UNSET
+    try:
+        return plain_numbers(arguments.codec(name).encode(parameter.default, name))
+    except OutlastError:
+        return UNSET
 
 
 def _schema(arguments: Arguments, name: str) -> Value:

@@ -16,9 +16,12 @@ from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.http.problems import HttpError
-from outlast.http.shapes import StartedView, error_view, plain_numbers, tally_of
+from outlast.http.shapes import StartedView
 from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.values.codec import decode, fetched
+from outlast.views.build import error_view
+from outlast.views.run_view import tally_of
 
 if TYPE_CHECKING:
     from outlast.http.requests import StartBody
@@ -34,7 +37,7 @@ def known_workflow(name: str) -> Workflow[..., Any]:
     return found
 
 
-async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tuple[StartedView, bool]:
+async def start(state: ServerState, body: StartBody, *, key: str, by: str, trace: str = "") -> tuple[StartedView, bool]:
     """Start a run, or find the one that the same request started before; whether it is new. It is carried out to its end
     even if the client leaves."""
     if key in state.starting:
@@ -42,7 +45,7 @@ async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tu
         raise HttpError("http.in_progress", detail, headers={"Retry-After": "1"})
     if key:
         state.starting.add(key)
-    task: asyncio.Task[tuple[StartedView, bool]] = asyncio.create_task(_start(state, body, key, by))
+    task: asyncio.Task[tuple[StartedView, bool]] = asyncio.create_task(_start(state, body, key, by, trace))
     state.tasks.add(task)
 
     def done(_: object) -> None:
@@ -53,7 +56,7 @@ async def start(state: ServerState, body: StartBody, *, key: str, by: str) -> tu
     return await asyncio.shield(task)
 
 
-async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tuple[StartedView, bool]:
+async def _start(state: ServerState, body: StartBody, key: str, by: str, trace: str) -> tuple[StartedView, bool]:
     engine, workflow = state.engine, known_workflow(body.workflow)
     args, kwargs = arguments_of(workflow, body.params)
     if key and body.id:
@@ -61,6 +64,7 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
     given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
     chosen = workflow.options(title=body.title, tags=body.tags, start=body.start, **given)
     chosen._start_options["by"] = by
+    chosen._start_options["trace"] = trace
     run = derived_run("key", key) if key else RunId(body.id)
     is_new = not run or await state.store.head(run) is None
     try:
@@ -69,8 +73,6 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str) -> tupl
         if not key:
             raise
         raise HttpError("http.key_reused", str(error), field="header.Idempotency-Key") from None
-    if state.metrics is not None and is_new:
-        state.metrics.starts.labels(workflow.name).inc()
     return await _started(state, run, workflow.name, created=is_new), is_new
 
 

@@ -16,6 +16,7 @@ from outlast.store import Store
 
 if TYPE_CHECKING:
     from outlast.http.metrics import Metrics
+    from outlast.http.rate_limit import RateLimit
     from outlast.http.streams.feed import Feeds
 
 STORE_TIMEOUT_S = 2.0
@@ -40,6 +41,7 @@ class ServerState:
         """Idempotency keys whose start is in progress in this process."""
         self.tasks: set[asyncio.Task[object]] = set()
         self.metrics: Metrics | None = None
+        self.limit: RateLimit | None = None
         self.feeds: Feeds | None = None
         """What streams follow, once one is open."""
         self._engine: Engine | None = None

@@ -52,7 +52,7 @@ class GroupCommit:
     def __init__(
         self,
         store: Journal,
-        landed: Callable[[Sequence[Append]], None],
+        landed: Callable[[Sequence[Append], float], None],
         *,
         pulse: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -149,9 +149,10 @@ class GroupCommit:
         if outcomes.count(LANDED) < len(outcomes):
             outcomes = [_confirmed_outcome(append, outcome) for append, outcome in zip(batch, outcomes, strict=True)]
             landed = [append for append, outcome in zip(batch, outcomes, strict=True) if outcome is LANDED]
-        self._measure(landed, len(batch), time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._measure(landed, len(batch), seconds)
         if landed:
-            self._landed(landed)
+            self._landed(landed, seconds)
         return outcomes
 
     async def _send_again(self, batch: list[Append], cause: OutcomeUnknown) -> list[Outcome]:

@@ -53,6 +53,8 @@ class Ledger:
         """Locks of the runs that guests of this process are writing to."""
         self._listeners: list[Notify] = []
         self._end_news: Callable[[], None] | None = None
+        self.observers: list[Callable[[Sequence[Append], float], None]] = []
+        """Called with the appends of this process that have landed in one flush, and its seconds."""
         self._nonce = os.urandom(8)
         self._appends = 0
 
@@ -263,7 +265,9 @@ class Ledger:
         for notify in list(self._listeners):
             notify(runs)
 
-    def _announce(self, landed: Sequence[Append]) -> None:
+    def _announce(self, landed: Sequence[Append], seconds: float) -> None:
+        for observe in self.observers:
+            observe(landed, seconds)
         for append in landed:
             if not append.record.epoch:
                 self._notify_writer(append.record.run)

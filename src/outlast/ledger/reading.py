@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -10,15 +10,18 @@ from msgspec.structs import replace
 
 from outlast.errors import Damaged, NotFound
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
 from outlast.history.record import Entry, Record, entries, follows, genesis
+from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply_all
 from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import UNFINISHED
-from outlast.store import Head, Journal, RunFilter, Store
+from outlast.lifecycle.summary import RunSummary
+from outlast.store import Claims, Head, Holding, Journal, Page, RunFilter, Store
 
+Ended: TypeAlias = decide.Ending
 PAGE_SIZE = 1000
 SMALL_PAGE = 262_144
 """Bytes of a page that may be followed by one of twice as many records."""
@@ -63,18 +66,36 @@ def lost_end(version: int, at: int) -> str:
     return f"the log ends at event {version}, but its summary is of event {at}"
 
 
+async def summaries_of(search: Callable[[RunFilter], Awaitable[Page]], query: RunFilter) -> AsyncIterator[RunSummary]:
+    """All summaries that match, page by page."""
+    while True:
+        page = await search(query)
+        for listed in page.items:
+            yield listed.summary
+        if not page.next:
+            return
+        query = replace(query, after=page.next)
+
+
+async def holdings_of(store: Claims, worker: WorkerId | None = None) -> AsyncIterator[Holding]:
+    """What one worker or all workers hold, page by page."""
+    after = ""
+    while True:
+        page = await store.holdings(worker, after=after, limit=PAGE_SIZE)
+        for each in page:
+            yield each
+        if len(page) < PAGE_SIZE:
+            return
+        after = page[-1].run
+
+
 async def runs_of(store: Store, *, unfinished: bool = False) -> AsyncIterator[RunId]:
     """Every run; with `unfinished`, those that are not over according to their head or their summary: one may be wrong."""
     seen: set[RunId] = set()
     query = RunFilter(limit=PAGE_SIZE, statuses=tuple(sorted(UNFINISHED)) if unfinished else ())
-    while True:
-        page = await store.search(query)
-        for listed in page.items:
-            seen.add(listed.summary.run)
-            yield listed.summary.run
-        if not page.next:
-            break
-        query = replace(query, after=page.next)
+    async for summary in summaries_of(store.search, query):
+        seen.add(summary.run)
+        yield summary.run
     after = ""
     while True:
         found, after = await store.runs(unfinished=unfinished, after=after, limit=PAGE_SIZE)
@@ -261,3 +282,43 @@ async def read_entries(
         if last > after:
             async for page in pages(store, run, max(first, after + 1), last):
                 yield [(record, record.events(), first, last) for record in page]
+
+
+# --- the first and the last event of a run
+
+
+async def latest_run_of(store: Journal, run: RunId) -> RunId:
+    """The last existing run in the chain of successors of a run."""
+    while (head := await store.head(run)) is not None and head.closed:
+        ending = await ending_of(store, head)
+        if not isinstance(ending, e.RunContinued) or await store.head(RunId(ending.successor)) is None:
+            break
+        run = RunId(ending.successor)
+    return run
+
+
+async def created_of(store: Journal, run: RunId) -> e.RunCreated:
+    """The first event of a run."""
+    records = await store.read(run, 1, 1, 1)
+    if not records:
+        raise NotFound(f"there is no run {run}")
+    event = records[0].events()[0]
+    if not isinstance(event, e.RunCreated):
+        raise Damaged("the first event is not RunCreated", run=run, seq=1)
+    return event
+
+
+async def ending_of(store: Journal, head: Head) -> Ended:
+    """The terminal event of a closed run. The search begins at the end of the log: receipts may follow the event, and a
+    branch may begin after it."""
+    for first, seq in reversed(await lineage_of(store, head)):
+        while seq >= first:
+            records = await store.read(head.run, seq, seq, 1)
+            if not records:
+                raise Damaged("the event is missing from the log", run=head.run, seq=seq)
+            record = records[0]
+            for at, event in reversed(list(enumerate(record.events(), record.first))):
+                if at <= seq and isinstance(event, e.RunCompleted | e.RunFailed | e.RunCancelled | e.RunContinued):
+                    return event
+            seq = record.first - 1
+    raise Damaged("the run is closed but its log has no terminal event", run=head.run, seq=head.version)

@@ -226,6 +226,11 @@ class RunWriter(LogCursor):
         await self.catch_up()
         return False
 
+    async def release_when_read(self, ready: Callable[[State], bool] = lambda _: False) -> None:
+        """Release the claim after everything that guests appended has been read. `ready` decides from the state."""
+        while not await self.release(ready=ready(self.state)):
+            pass
+
     async def _rewrite_summary(self) -> None:
         """Write the summary after events of guests were folded without an append of our own."""
         stored = await self.store.summary(self.run)

@@ -230,18 +230,18 @@ def check_continues(plan: BranchPlan, then: State) -> None:
         )
 
 
+_ALIKE = ("cause", "by", "reason", "redo", "children")
+"""The fields that a plan and a request have in common."""
+
+
 def request_of(plan: BranchPlan, branch: int) -> e.JumpRequested:
     """The plan as a request to the owner of the run."""
     then = e.Value(encode(plan.then)) if plan.then else e.NULL
     return e.JumpRequested(
         target=plan.cutoff,
         branch=branch,
-        by=plan.by,
-        reason=plan.reason,
-        cause=plan.cause,
-        redo=plan.redo,
         then=then,
-        children=plan.children,
+        **{name: getattr(plan, name) for name in _ALIKE},
     )
 
 
@@ -250,13 +250,9 @@ def plan_of_request(request: e.JumpRequested, seq: int) -> BranchPlan:
     then = tuple(decode(bytes(request.then))) if bytes(request.then) != b"null" else ()
     return BranchPlan(
         cutoff=request.target,
-        cause=request.cause,
-        by=request.by,
-        reason=request.reason,
-        redo=request.redo,
         then=then,
         request=seq,
-        children=request.children,
+        **{name: getattr(request, name) for name in _ALIKE},
     )
 
 

@@ -78,16 +78,11 @@ class BranchSummaries:
     def _open(self, event: e.BranchOpened, entry: Entry) -> None:
         status, is_held = next(self._before(event.parent, event.cutoff), (RunStatus.CREATED, False))
         self.branches[event.branch] = BranchSummary(
-            branch=event.branch,
             first=entry.seq,
-            parent=event.parent,
-            cutoff=event.cutoff,
-            cause=event.cause,
-            by=event.by,
-            reason=event.reason,
             opened=entry.time,
             status=status,
             is_held=is_held,
+            **{name: getattr(event, name) for name in ("branch", "parent", "cutoff", "cause", "by", "reason")},
         )
 
     def _is_undoing(self, branch: int, seq: int) -> bool:

@@ -123,6 +123,7 @@ def explain(
     """Explain a run at the time `now`. `newest` is its current branch, `revival` the plan of a resume."""
     state, outline = log.state, log.state.outline
     newest = outline.branch if newest is None else newest
+    is_advanced = holder is not None and holder.is_live
     is_current = outline.branch == newest
     return Explanation(
         run=run,
@@ -146,7 +147,7 @@ def explain(
             and not outline.held  # of a held run, the state sentences name the decision
         ),
         actions=tuple(
-            [*_to_act(run, state, revival, holder), *_to_look(run, state)]
+            [*useful_actions(run, state, revival, is_advanced=is_advanced), *_to_look(run, state)]
             if is_current
             else _from_old_branch(run, outline.branch)
         ),
@@ -268,9 +269,10 @@ def _from_old_branch(run: str, branch: int) -> Iterator[Action]:
     yield _action("compare", f"{run}@{branch}", "compares this branch with the current one", run)
 
 
-def _to_act(run: str, state: State, revival: Revival | None, holder: Holder | None) -> Iterator[Action]:
+def useful_actions(run: str, state: State, revival: Revival | None, *, is_advanced: bool) -> Iterator[Action]:
+    """The verbs that make sense now. `revival` is the plan of a resume, `is_advanced` whether a live worker has the run."""
     outline, can = state.outline, allowed(state)
-    is_advanced = holder is not None and holder.is_live
+    goes_on = is_advanced and state.status in (RunStatus.RUNNING, RunStatus.COMPENSATING)
     if "answer" in can:
         yield from _answers(run, [wait for wait in state.waits.values() if wait.kind == "interaction"])
     again = f"repeats {say.name(outline.failed_node)} and continues" if outline.failed_node else "continues the run"
@@ -282,7 +284,7 @@ def _to_act(run: str, state: State, revival: Revival | None, holder: Holder | No
         yield _action("jump", run, effect, "--to", revival.undone or START)
     elif "start" in can:
         yield _action("start", run, "begins the run")
-    elif "resume" in can and not is_advanced:
+    elif "resume" in can and not goes_on:
         effects = {RunStatus.FAILED: f"{again}, after the cause is removed", RunStatus.PAUSED: again}
         yield _action("resume", run, effects.get(state.status, "takes the run over: no live worker holds it"))
     elif state.status is RunStatus.FAILED and (place := _decided_at(state)):

@@ -144,6 +144,7 @@ class _Copying:
             forked_from=self._run,
             forked_at=self._cutoff,
             deferred=False,
+            trace="",
         )
 
     def _place_of(self, seq: int) -> int:

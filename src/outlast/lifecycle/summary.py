@@ -8,6 +8,7 @@ Its content must equal the fold at `at` (V10).
 from __future__ import annotations
 
 from itertools import islice
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -50,32 +51,20 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     awaits_start: bool = False
 
 
+_OUTLINE = attrgetter(
+    *("workflow", "branch", "version", "kind", "created", "time", "parent", "title", "tags", "exclusive", "reason"),
+    *("copied_to", "recoverable", "held", "done_nodes"),
+)
+"""The fields of a summary from `workflow` to `done_nodes`."""
+_SEARCHED = attrgetter("base", "branch", "version", "held", "awaits_start", "recoverable", "reason", "copied_to")
+
+
 def summarise(run: RunId, state: State) -> RunSummary:
     """The summary of a state, or of the view of a draft."""
     outline, waiting = state.outline, state.count("waits")
-    return RunSummary(
-        run,
-        outline.seq,
-        state.status,
-        outline.workflow,
-        outline.branch,
-        outline.version,
-        outline.kind,
-        outline.created,
-        outline.time,
-        outline.parent,
-        outline.title,
-        outline.tags,
-        outline.exclusive,
-        outline.reason,
-        outline.copied_to,
-        outline.recoverable,
-        outline.held,
-        outline.done_nodes,
-        waiting,
-        _shown(state.waits) if waiting else (),
-        outline.awaits_start,
-    )
+    waits = _shown(state.waits) if waiting else ()
+    fields = (run, outline.seq, state.status, *_OUTLINE(outline), waiting, waits, outline.awaits_start)
+    return RunSummary(*fields)
 
 
 def state_shown(summary: RunSummary) -> State:
@@ -104,17 +93,7 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
         return True
     if kinds <= INVISIBLE_EVENTS:
         return draft.has_new_ends()  # a retried node has a timer
-    return (
-        draft.has_new_ends()
-        or old.base is not new.base
-        or old.branch != new.branch
-        or old.version != new.version
-        or old.held != new.held
-        or old.awaits_start != new.awaits_start
-        or old.recoverable != new.recoverable
-        or old.reason != new.reason
-        or old.copied_to != new.copied_to
-    )
+    return draft.has_new_ends() or bool(_SEARCHED(old) != _SEARCHED(new))
 
 
 def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:

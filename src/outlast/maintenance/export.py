@@ -18,7 +18,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import astuple
 
 from outlast.errors import InvalidInput, NotFound
-from outlast.history.ids import AppendId, RunId
+from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.ledger.reading import head_of, records
 from outlast.store import Store
@@ -78,17 +78,8 @@ def read_line(line: bytes | str) -> Record | Blob:
         if "blob" in fields:
             data = b64decode(fields["base64"]) if "base64" in fields else fields.get("text")
             return Blob(fields["blob"], data.encode() if isinstance(data, str) else data)
-        return Record(
-            run=RunId(fields["run"]),
-            first=fields["first"],
-            count=fields["count"],
-            branch=fields["branch"],
-            epoch=fields["epoch"],
-            kind=Kind(fields["kind"]),
-            id=AppendId(bytes.fromhex(fields["id"])),
-            time=fields["time"],
-            body=fields["body"].encode(),
-            digest=bytes.fromhex(fields["digest"]),
-        )
+        id, kind, digest = bytes.fromhex(fields["id"]), Kind(fields["kind"]), bytes.fromhex(fields["digest"])
+        decoded = {"id": id, "kind": kind, "digest": digest, "body": fields["body"].encode()}
+        return Record(**{name: decoded.get(name, fields[name]) for name in Record.__struct_fields__})
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"not a line of an exported run: {error!r}") from error

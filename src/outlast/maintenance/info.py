@@ -5,42 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from outlast.address import BucketAddress, blobs_beside, bucket_at, file_at, real_file, server_at
 from outlast.errors import InvalidInput, StoreUnusable
 from outlast.settings import Settings
-
-if TYPE_CHECKING:
-    from outlast.stores.sqlite.maintenance import Enrolled
+from outlast.stores.shared import Contents, WorkerRuns
 
 
-class Worker(Struct, frozen=True):
-    """A worker that the store knows; `is_live` as other workers judge it."""
-
-    id: str
-    is_live: bool
-    expires: int
-    runs: int
-
-
-class Info(Struct, frozen=True, kw_only=True):
+class Info(Contents, frozen=True, kw_only=True):
     """Facts about a store. On a server `path` is a description; `library` is the version of the database, `kind` its
     type."""
 
-    kind: str = "sqlite"
-    path: Path | str
-    bytes: int
+    kind: str
     wal_bytes: int
-    schema: int
-    library: str
-    runs: dict[str, int]
-    workers: tuple[Worker, ...]
     blobs: Path | str
-    blob_count: int
-    blob_bytes: int
 
 
 def file_of(settings: Settings) -> Path:
@@ -77,25 +57,24 @@ async def inspect(settings: Settings) -> Info:
         return await _inspect_server(settings)
     if (bucket := bucket_at(settings.store)) is not None:
         return await _inspect_objects(bucket, settings.blobs)
-    from outlast.stores.blob_files import sizes
     from outlast.stores.sqlite.maintenance import look
 
     path = file_of(settings)
-    blobs = blobs_of(settings, path)
     contents = look(path)
-    count, size = sizes(blobs)
-    return Info(
-        path=path,
-        bytes=size_of(path),
-        wal_bytes=size_of(path.with_name(f"{path.name}-wal")),
-        schema=contents.version,
-        library=contents.library,
-        runs=contents.runs,
-        workers=await _workers(path, contents.workers) if contents.workers else (),
-        blobs=blobs,
-        blob_count=count,
-        blob_bytes=size,
-    )
+    workers = await _with_locks(path, contents.workers) if contents.workers else ()
+    contents = replace(contents, path=str(path), bytes=size_of(path), workers=workers)
+    wal_bytes = size_of(path.with_name(f"{path.name}-wal"))
+    return _info("sqlite", contents, blobs_of(settings, path), wal_bytes=wal_bytes)
+
+
+def _info(kind: str, contents: Contents, blobs: Path | str, *, wal_bytes: int = 0) -> Info:
+    """The facts about a store whose blobs are in a folder, or in a place that the contents include."""
+    from outlast.stores.blob_files import sizes
+
+    facts = asdict(contents)
+    if isinstance(blobs, Path):
+        facts["blob_count"], facts["blob_bytes"] = sizes(blobs)
+    return Info(**facts, kind=kind, wal_bytes=wal_bytes, blobs=blobs)
 
 
 async def _inspect_server(settings: Settings) -> Info:
@@ -106,54 +85,20 @@ async def _inspect_server(settings: Settings) -> Info:
         contents = await store.look()
     finally:
         await store.close()
-    if not contents.version:
-        raise StoreUnusable(f"there is no store at {contents.shown}")
-    blobs, count, size = "the database", contents.blob_count, contents.blob_bytes
-    if settings.blobs:
-        from outlast.stores.blob_files import sizes
-
-        folder = folder_of(settings.blobs)
-        blobs, (count, size) = str(folder), sizes(folder)
-    return Info(
-        kind="server",
-        path=contents.shown,
-        bytes=contents.bytes,
-        wal_bytes=0,
-        schema=contents.version,
-        library=contents.library,
-        runs=contents.runs,
-        workers=tuple(Worker(*each) for each in contents.workers),
-        blobs=blobs,
-        blob_count=count,
-        blob_bytes=size,
-    )
+    if not contents.schema:
+        raise StoreUnusable(f"there is no store at {contents.path}")
+    return _info("server", contents, folder_of(settings.blobs) if settings.blobs else "the database")
 
 
 async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
-    from outlast.stores.blob_files import sizes
     from outlast.stores.objects.maintenance import look
     from outlast.stores.objects.opening import open_bucket
-    from outlast.stores.shared import VERSION
 
-    contents = await look(open_bucket(at, readonly=True))
-    folder = folder_of(blobs) if blobs else None
-    count, size = (contents.blob_count, contents.blob_bytes) if folder is None else sizes(folder)
-    return Info(
-        path=at.url,
-        kind="objects",
-        bytes=contents.bytes,
-        wal_bytes=0,
-        schema=VERSION,
-        library=contents.library,
-        runs=contents.runs,
-        workers=tuple(Worker(each.worker, each.is_live, each.expires, each.runs) for each in contents.workers),
-        blobs=folder or f"{at.url.rstrip('/')}/blobs",
-        blob_count=count,
-        blob_bytes=size,
-    )
+    contents = replace(await look(open_bucket(at, readonly=True)), path=at.url)
+    return _info("objects", contents, folder_of(blobs) if blobs else f"{at.url.rstrip('/')}/blobs")
 
 
-async def _workers(path: Path, enrolled: Iterable[Enrolled]) -> tuple[Worker, ...]:
+async def _with_locks(path: Path, workers: Iterable[WorkerRuns]) -> tuple[WorkerRuns, ...]:
     """The workers of an SQLite store. A lock that no process holds shows that a worker died before its claims
     expired."""
     from outlast.stores.sqlite import SqliteStore
@@ -162,10 +107,9 @@ async def _workers(path: Path, enrolled: Iterable[Enrolled]) -> tuple[Worker, ..
     try:
         now = await store.now()
         found = []
-        for each in enrolled:
+        for each in workers:
             held = await store.holdings(each.worker, limit=1)
-            is_live = held[0].is_live if held else each.expires > now
-            found.append(Worker(each.worker, is_live, each.expires, each.runs))
+            found.append(each._replace(is_live=held[0].is_live if held else each.expires > now))
         return tuple(found)
     finally:
         await store.close()

@@ -16,12 +16,12 @@ from typing import Literal
 from msgspec import Struct
 
 from outlast.client import Engine, RunFilter
-from outlast.engine.completion import child_of, created_of, ending_of, open_children
+from outlast.engine.completion import child_of, open_children
 from outlast.errors import AlreadyExists, Conflict, Damaged, NotAllowed, NotFound
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Record, follows, genesis
-from outlast.ledger.reading import head_of, lineage_of, records, state_of
+from outlast.ledger.reading import created_of, ending_of, head_of, lineage_of, records, state_of
 from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import summarise

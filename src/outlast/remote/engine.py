@@ -362,9 +362,9 @@ class RemoteEngine(Engine):
         detail = await self.detail(run)
         return [decode.wait_of(each) for each in detail.questions]
 
-    async def detail(self, run: RunId) -> t.RunDetailView:
+    async def detail(self, run: RunId, *, repairs: bool = False) -> t.RunDetailView:
         """Everything that is known of a run."""
-        return await self.connection.get(path_of("runs", run), t.RunDetailView)
+        return await self.connection.get(path_of("runs", run), t.RunDetailView, repairs=repairs)
 
     # --- control
 

@@ -21,7 +21,7 @@ from outlast.errors import Conflict, Damaged, Illegal, OutlastError
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
-from outlast.ledger.reading import lineage_of, runs_of, state_of
+from outlast.ledger.reading import holdings_of, lineage_of, runs_of, state_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
@@ -36,7 +36,6 @@ Reason: TypeAlias = Literal[
 ]
 Outcome: TypeAlias = Literal["", "handed over", "held", "finished"]
 STALLED: tuple[Reason, ...] = ("no task", "task ended", "claim expired")
-PAGE = 1000
 INTERVAL_S, STALE_AFTER_S = 300.0, 600.0
 """Seconds between two sweeps, and seconds that a run may have no owner before it counts as stalled."""
 LEASE_S = 30.0
@@ -108,7 +107,7 @@ class Sweeper:
     async def sweep(self, *, dry_run: bool = False) -> Report:
         """Check every unfinished run once, and hand over the stalled ones."""
         report, now = Report(), await self._store.now()
-        held = await self._holdings()
+        held = {each.run: each async for each in holdings_of(self._store)}
         try:
             async for runs in self._unfinished():
                 checks = (self._check_run(run, held.get(run), now, dry_run) for run in runs)
@@ -130,17 +129,6 @@ class Sweeper:
             with suppress(OutlastError):
                 await self._store.retire(self._id)
 
-    async def _holdings(self) -> dict[RunId, Holding]:
-        """The holdings of all workers, read in batches."""
-        found: dict[RunId, Holding] = {}
-        after = ""
-        while True:
-            batch = await self._store.holdings(after=after, limit=PAGE)
-            found |= {each.run: each for each in batch}
-            if len(batch) < PAGE:
-                return found
-            after = batch[-1].run
-
     async def _unfinished(self) -> AsyncIterator[list[RunId]]:
         batch: list[RunId] = []
         async for run in runs_of(self._store, unfinished=True):
@@ -160,7 +148,8 @@ class Sweeper:
                 return check
             state = await self._state(head)
             if dry_run:
-                return replace(check, outcome=self._expected_outcome(state, head, check))
+                is_interrupted = (await self._store.derived(run)).interrupted
+                return replace(check, outcome=self._expected_outcome(state, head, is_interrupted=is_interrupted))
             if head.closed:  # the worker that claims it applies the effects of its end on other runs
                 waits = [*state.waits.values(), *state.loose.values()]
                 if not await self._store.rewrite(summarise(run, state), waits, closed=state.is_closed):
@@ -235,17 +224,16 @@ class Sweeper:
             await self._release_unchanged(claim)
             return RunCheck(check.run, "healthy", "another worker took it over meanwhile")
         writer = await self._ledger.take_over(claim, hold=self._hold)
-        while not await writer.release(ready=not writer.state.is_closed and not writer.state.outline.held):
-            pass
+        await writer.release_when_read(lambda state: not state.is_closed and not state.outline.held)
         key = f"{check.run}:orchestrate:{claim.epoch}"
         outcome: Outcome = "held" if writer.state.outline.held else "handed over"
         return replace(check, is_recovered=True, key=key, outcome=outcome)
 
-    def _expected_outcome(self, state: State, head: Head, check: RunCheck) -> Outcome:
+    def _expected_outcome(self, state: State, head: Head, *, is_interrupted: bool) -> Outcome:
         """The outcome that handing the run over would have."""
         if state.is_closed:
             return "finished"
-        cause: Literal["claimed", "expired"] = "expired" if check.reason == "claim expired" else "claimed"
+        cause: decide.Cause = "expired" if is_interrupted else "claimed"
         events = decide.take_over(state, head.epoch + 1, self._id, cause=cause, hold=self._hold)
         is_held = state.outline.held or any(isinstance(event, e.RunFailed) for event in events)
         return "held" if is_held else "handed over"

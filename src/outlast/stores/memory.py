@@ -34,10 +34,12 @@ from outlast.store import (
     Line,
     Listed,
     Lost,
+    Names,
     Notify,
     Outcome,
     Page,
     RunFilter,
+    Runs,
 )
 from outlast.stores.shared import (
     check_limit,
@@ -178,7 +180,8 @@ class MemoryStore:
 
     async def derived(self, run: RunId) -> Derived:
         memory = self.memory
-        return Derived(memory.heads.get(run), memory.summaries.get(run), dict(memory.waits.get(run, {})))
+        waits, interrupted = dict(memory.waits.get(run, {})), bool(memory.interrupted.get(run))
+        return Derived(memory.heads.get(run), memory.summaries.get(run), waits, interrupted=interrupted)
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         memory, run = self.memory, summary.run
@@ -217,12 +220,7 @@ class MemoryStore:
                 self._released(run, worker, ready=True)
 
     async def claim(
-        self,
-        worker: WorkerId,
-        *,
-        runs: Sequence[RunId] | None = None,
-        workflows: Collection[str] | None = None,
-        limit: int = 1,
+        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
     ) -> list[Claim]:
         granted: list[Claim] = []
         for run in dict.fromkeys(runs) if runs is not None else list(self._claimable(workflows)):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
+from outlast.lifecycle.state import Wait, WaitKind
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Append, Head, Listed, Notify, Page, RunFilter, search_text
+from outlast.store import Append, Due, Head, Listed, Notify, Page, RunFilter, search_text
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
@@ -26,6 +28,7 @@ LARGEST = 1 << 62
 
 encode_summary = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(RunSummary).decode
+_decode_wait = msgspec.json.Decoder(Wait).decode
 
 
 def check_version(where: str, version: int) -> None:
@@ -57,6 +60,20 @@ class WorkerRuns(NamedTuple):
     is_live: bool
     expires: int
     runs: int
+
+
+class Contents(Struct, frozen=True, kw_only=True):
+    """The contents of a store. `schema` is its version, 0 if it is empty or does not exist; `bytes` is the size of
+    everything but the blobs."""
+
+    path: str = ""
+    schema: int = VERSION
+    library: str
+    bytes: int = 0
+    runs: dict[str, int] = {}
+    workers: tuple[WorkerRuns, ...] = ()
+    blob_count: int = 0
+    blob_bytes: int = 0
 
 
 class Subscriptions:
@@ -194,6 +211,34 @@ def catalogue_faults(
             yield f"the catalogue's column {name} is {found!r}, but its record has {right!r}"
     if sorted(tags) != sorted(set(kept)):
         yield f"the table of tags has {sorted(tags)!r}, but the catalogue's record has {sorted(set(kept))!r}"
+
+
+def read_wait(body: Any) -> Wait | None:
+    """Decode a stored wait; None if that fails."""
+    try:
+        return _decode_wait(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        return None
+
+
+def wait_of(run: str, name: str, body: Any) -> Wait:
+    """Decode a stored wait; raise `Damaged` if that fails."""
+    if (wait := read_wait(body)) is None:
+        raise Damaged(_fault_of_wait(name), run=run)
+    return wait
+
+
+def due_of(run: str, name: str, due: int | None, body: Any) -> Due:
+    """Decode the stored wait of a list. If that fails, it is made from the name and the time in its row."""
+    if (wait := read_wait(body)) is not None:
+        return Due(RunId(run), wait)
+    kind, _, id = name.partition(":")
+    known: Any = kind if kind in get_args(WaitKind) else "trigger"
+    return Due(RunId(run), Wait(known, id, due=due), _fault_of_wait(name))
+
+
+def _fault_of_wait(name: str) -> str:
+    return f"the row of the wait {name!r} cannot be decoded"
 
 
 def names_in(workflows: str) -> tuple[str, ...]:

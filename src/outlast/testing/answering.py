@@ -14,11 +14,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from outlast.client import Engine
-from outlast.engine.completion import ending_of
 from outlast.errors import NotAllowed, NotAsked, OutlastError, RunDiverged, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.ids import RunId, question_of
-from outlast.ledger.reading import head_of, records
+from outlast.ledger.reading import ending_of, head_of, records
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import RunFilter, Store
 

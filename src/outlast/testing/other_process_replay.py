@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from outlast.engine.completion import created_of
 from outlast.errors import OutlastError
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import dry_run
 from outlast.functions.workflow_import import load
+from outlast.ledger.reading import created_of
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.testing.recorded_runs import remembered, write
 

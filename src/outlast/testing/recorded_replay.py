@@ -9,12 +9,11 @@ from typing import Any
 
 from outlast.address import file_at
 from outlast.compose import open_store
-from outlast.engine.completion import created_of
 from outlast.errors import InvalidInput, OutlastError
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import DryRun, dry_run
 from outlast.history.ids import RunId
-from outlast.ledger.reading import runs_of
+from outlast.ledger.reading import created_of, runs_of
 from outlast.store import Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crash_test import apart

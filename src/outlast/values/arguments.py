@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from outlast.errors import InvalidInput, NotStorable
-from outlast.functions.scope import current
 from outlast.history.events import NULL, Value
 from outlast.values.codec import Codec, codec_for, hints_of
+from outlast.values.context import is_in_workflow
 from outlast.values.source_location import shown, user_place
 
 MORE = "*"
@@ -63,7 +63,7 @@ class Arguments:
             raise NotStorable(self._misfit(str(error))) from None
 
     def _misfit(self, why: str) -> str:
-        place = f"{shown(user_place())}: " if current.get(None) is not None else ""
+        place = f"{shown(user_place())}: " if is_in_workflow() else ""
         return f"{place}{why}; the signature is {self.shown}"
 
     def _pack(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Packed:

@@ -25,23 +25,7 @@ from outlast.values.json_fastpath import JsonFastPath
 from outlast.values.not_storable import SECRET, name_of
 from outlast.values.scalars import GREATEST, LEAST
 from outlast.values.type_codec import MARK, CodecError, is_native
-from outlast.values.type_hints import hints_of
-
-__all__ = [
-    "INLINE_LIMIT",
-    "Codec",
-    "blob_of",
-    "codec_for",
-    "damaged_blobs",
-    "decode",
-    "encode",
-    "fetched",
-    "hints_of",
-    "is_elsewhere",
-    "reference_to",
-    "stored",
-    "values_in",
-]
+from outlast.values.type_hints import hints_of as hints_of
 
 INLINE_LIMIT = 1_000_000
 """The size in bytes up to which a value is stored in the log itself."""

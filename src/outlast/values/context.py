@@ -51,6 +51,11 @@ is_replaying: ContextVar[ReplaySilencer | None] = ContextVar("outlast_is_replayi
 _attempt_log: ContextVar[AttemptLog | None] = ContextVar("outlast_attempt_log", default=None)
 
 
+def is_in_workflow() -> bool:
+    """Whether the current context belongs to workflow code."""
+    return is_replaying.get() is not None
+
+
 def is_silent() -> bool:
     """Whether the current context is replaying."""
     replay = is_replaying.get()

@@ -14,9 +14,10 @@ from outlast.errors import Conflict, Damaged, NotAllowed, NotFound, OutlastError
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
+from outlast.lifecycle import resume_plan
 from outlast.lifecycle.actions import VERBS, allowed
 from outlast.lifecycle.diagnosis import Finding, Rewrite, Settle
-from outlast.lifecycle.explanation import Action
+from outlast.lifecycle.explanation import Action, useful_actions
 from outlast.lifecycle.state import State, Wait
 from outlast.views.build import planned_views
 from outlast.views.types import ActionView, PlanView, RepairView
@@ -32,13 +33,21 @@ _OBEYED = {
 _ARGUMENTS = {"answer": " VALUE", "jump": " --to EVENT|NODE|QUESTION", "rewind": " 1", "activate": " BRANCH"}
 
 
-async def actions_of(engine: Engine, run: RunId, state: State, where: str = "") -> list[ActionView]:
-    """The actions that are allowed on a run now, the useful ones first. `where` names the store in their commands."""
+async def actions_of(
+    engine: Engine, run: RunId, state: State, where: str = "", *, repairs: bool = False
+) -> list[ActionView]:
+    """The actions that are allowed on a run now, the useful ones first. `where` names the store in their commands. Only with
+    `repairs` is the run examined for repairs."""
     found: list[ActionView] = []
     with suppress(OutlastError):  # `show` reports a damaged log when it reads it
-        useful = [each for each in (await engine.explain(run)).actions if each.verb in VERBS]
-        found += [await _useful(engine, run, each, where) for each in useful]
-        if remedies := (await engine.diagnose(run, blobs=False)).remedies:
+        holding, revival = await engine.diagnostics.holder(run), None
+        if state.outline.recoverable and not state.outline.held:
+            log = [entry async for entry in engine.events(run)]
+            revival = resume_plan.after_failure(log, state.outline.failed_node)
+        is_advanced = holding is not None and holding.is_live
+        useful = useful_actions(run, state, revival, is_advanced=is_advanced)
+        found += [await _useful(engine, run, each, where) for each in useful if each.verb in VERBS]
+        if repairs and (remedies := (await engine.diagnose(run, blobs=False)).remedies):
             plan = await planned_repair(engine, run, remedies[0])
             known = {"code": plan.code, "appends": plan.appends, "effects": plan.effects}
             found.append(_action("repair", f"outlast doctor {run} --fix{where}", plan.reason, **known))

@@ -15,13 +15,13 @@ from outlast.views.types import RunDetailView
 
 
 @singledispatch
-async def read_detail(engine: Engine, run: RunId, where: str = "") -> RunDetailView:
+async def read_detail(engine: Engine, run: RunId, where: str = "", *, repairs: bool = False) -> RunDetailView:
     """The view of a run. Status, result and nodes come from one reading of its log, so that they agree, also while the run
-    goes on. `where` names the store in the commands of the actions."""
+    goes on. `where` names the store in the commands of the actions; with `repairs` they include the repair of the run."""
     tally = await tally_of(engine, run)
     summary = summarise(run, tally.state)
     scratch = await engine.diagnostics.scratch(run, summary.created)
     listed = run_view(summary, scratch=scratch, holding=await engine.diagnostics.holder(run))
-    files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state, where)
+    files, actions = await files_of(engine, run), await actions_of(engine, run, tally.state, where, repairs=repairs)
     known_by = await engine.diagnostics.workers_knowing(summary.workflow)
     return detail_view(listed, tally, files=files, actions=actions, known_by=known_by)

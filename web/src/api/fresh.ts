@@ -1,5 +1,6 @@
 /** Queries are renewed by the stream: what changed is read again, at most once a second, and not in hidden tabs. */
 
+import type { View } from "./client";
 import { useLive } from "./live";
 import { keys, queries } from "./queries";
 import { onChanged } from "./stream";
@@ -49,6 +50,16 @@ export function keepFresh(): void {
   useLive.subscribe(({ state }) => {
     if (state.opened <= opened) return;
     opened = state.opened; // what changed meanwhile was not announced
-    void queries.invalidateQueries();
+    const before = versions();
+    void queries.invalidateQueries().then(() => {
+      const changed = [...versions()].filter(([run, at]) => before.size > 0 && before.get(run) !== at);
+      useLive.setState({ caughtUp: changed.length });
+    });
   });
+}
+
+/** The runs that lists show, each with its last event. */
+function versions(): Map<string, number> {
+  const lists = queries.getQueriesData<{ runs: View<"RunView">[] }>({ queryKey: keys.runs });
+  return new Map(lists.flatMap(([, list]) => (list?.runs ?? []).map((run) => [run.run, run.at] as const)));
 }

@@ -70,6 +70,9 @@ export class Hub {
     switch (message.type) {
       case "here":
         this.root = message.root;
+        // Another tab may have signed in since.
+        if (this.state.is === "signed out" && !this.current)
+          this.state = { is: "connecting", opened: this.state.opened };
         this.tell({ type: "state", tab: message.tab, state: this.state });
         if (this.state.opened) this.tell({ type: "server", tab: message.tab, ...this.server });
         if (!this.current && this.timer === undefined) this.open();

@@ -26,6 +26,7 @@ const VALUES = new Set([
   "checkpoint",
   "config",
   "data",
+  "default",
   "feedback",
   "inputs",
   "new",

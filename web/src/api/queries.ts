@@ -46,6 +46,15 @@ export function useInbox() {
   });
 }
 
+/** The runs that are held until a person decides, up to 200. */
+export function useHeldRuns() {
+  return useQuery({
+    queryKey: [...keys.inbox, "held"],
+    queryFn: ({ signal }) =>
+      answer(api.GET("/api/v1/runs", { params: { query: { status: ["failed"], held: true, limit: 200 } }, signal })),
+  });
+}
+
 export function useWorkers() {
   return useQuery({
     queryKey: keys.workers,

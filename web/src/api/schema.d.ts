@@ -72,7 +72,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get everything that is known of one run. */
+        /**
+         * Get everything that is known of one run.
+         * @description Its actions include its repair only with `repairs`, which examines the run.
+         */
         get: operations["get_run"];
         put?: never;
         post?: never;
@@ -631,7 +634,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Count the runs that match a filter, and for each action those that allow it. Nothing is changed. */
+        /** Count the runs that match a filter, or that are named, and for each action those that allow it. Nothing is changed. */
         post: operations["preview_bulk"];
         delete?: never;
         options?: never;
@@ -992,6 +995,23 @@ export interface paths {
         };
         /** List the versions of a workflow that runs are of, the one used last first. */
         get: operations["list_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{workflow}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compare the code of two versions of a workflow that runs are of. */
+        get: operations["compare_versions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1881,8 +1901,8 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server. `answer` is yes or no for an approval, else empty: the log of the
-         *         run has it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
+         *         empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
          */
         DecisionView: {
             run: string;
@@ -1935,6 +1955,11 @@ export interface components {
              *     }
              */
             filter: components["schemas"]["CountRuns"];
+            /**
+             * @description These runs, instead of a filter.
+             * @default []
+             */
+            runs: string[];
         };
         /** CountRuns */
         CountRuns: {
@@ -2235,13 +2260,16 @@ export interface components {
         };
         /**
          * ParameterView
-         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted.
+         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
+         *         is none, or if it cannot be written as JSON.
          */
         ParameterView: {
             name: string;
             required: boolean;
             /** @description A value of a user, as JSON. */
             schema: unknown;
+            /** @description A value of a user, as JSON. */
+            default?: unknown;
         };
         /**
          * StatisticsView
@@ -2305,6 +2333,15 @@ export interface components {
             last: string | null;
             stored: boolean;
             current: boolean;
+        };
+        /**
+         * VersionDiffView
+         * @description How the code of two versions differs, as a unified diff; empty if it does not.
+         */
+        VersionDiffView: {
+            old: string;
+            new: string;
+            diff: string;
         };
     };
     responses: never;
@@ -2789,7 +2826,10 @@ export interface operations {
     };
     get_run: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Whether its actions include its repair, which examines the run. */
+                repairs?: boolean;
+            };
             header?: never;
             path: {
                 run: string;
@@ -8640,6 +8680,94 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["VersionListView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Entity */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    compare_versions: {
+        parameters: {
+            query: {
+                old: string;
+                new: string;
+            };
+            header?: never;
+            path: {
+                workflow: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionDiffView"];
                 };
             };
             /** @description Unauthorized */

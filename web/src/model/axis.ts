@@ -22,7 +22,7 @@ const PART = 0.05;
 const LONG_MS = 10_000;
 const SHORT_MS = 200;
 const MOST = 14;
-const GAP_PX = 54;
+const GAP_PX = 66;
 
 const IDLE = new Set<Span["kind"]>([
   "queued",
@@ -40,12 +40,15 @@ const IDLE = new Set<Span["kind"]>([
 
 /** The spans in a window in which nothing was at work, long enough to be collapsed; the longest, if there are many. */
 export function idleGaps(spans: readonly Span[], from: number, to: number, most = MOST): Span[] {
-  const long = Math.max(SHORT_MS, Math.min(LONG_MS, (to - from) * PART));
-  const joined: Span[] = [];
-  for (const span of spans) {
-    if (!IDLE.has(span.kind) || span.to <= from || span.from >= to) continue;
-    const part = { ...span, from: Math.max(from, span.from), to: Math.min(to, span.to) };
-    if (part.to - part.from >= long) joined.push(part);
+  const idle = spans
+    .filter((span) => IDLE.has(span.kind) && span.to > from && span.from < to)
+    .map((span) => ({ ...span, from: Math.max(from, span.from), to: Math.min(to, span.to) }));
+  let window = to - from;
+  let joined: Span[] = [];
+  for (let pass = 0; pass < 2; pass++) {
+    const long = Math.max(SHORT_MS, Math.min(LONG_MS, window * PART));
+    joined = idle.filter((span) => span.to - span.from >= (span.kind === "retry" ? LONG_MS : long));
+    window = joined.reduce((left, span) => left - (span.to - span.from), to - from); // what is left is the window that one sees
   }
   if (joined.length <= most) return joined;
   const longest = new Set(joined.toSorted((one, other) => other.to - other.from - (one.to - one.from)).slice(0, most));

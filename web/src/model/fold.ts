@@ -110,6 +110,8 @@ export class State {
   tags: string[] = [];
   exclusive = "";
   on_restart = "resume";
+  /** It begins when a person starts it. */
+  deferred = false;
   open_nodes = 0;
   done_nodes = 0;
   recoverable = false;
@@ -358,6 +360,7 @@ function created(state: State, event: LogEvent): void {
   state.tags = texts(event, "tags");
   state.exclusive = text(event, "exclusive");
   state.on_restart = text(event, "on_restart");
+  state.deferred = flag(event, "deferred");
 }
 
 function clearFailure(state: State): void {
@@ -369,6 +372,7 @@ function clearFailure(state: State): void {
 function runStarted(state: State, event: LogEvent): void {
   state.base = state.undoing ? "compensating" : "running";
   clearFailure(state);
+  state.deferred = false;
   state.extends_cleanup = state.cleanup_due !== null;
   if (!flag(event, "resumed")) return;
   for (const [name, wait] of [...state.loose]) {
@@ -443,6 +447,7 @@ function runContinued(state: State, event: LogEvent): void {
 function branchOpened(state: State, event: LogEvent): void {
   state.branch = number(event, "branch");
   state.branch_first = event.seq;
+  state.deferred = false;
   state.requests = []; // the append obeys or refuses all open requests
   if (event.fields.cause !== "recovery") {
     state.generation = state.branch;

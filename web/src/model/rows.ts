@@ -5,7 +5,7 @@
  */
 
 import type { Interval } from "./events";
-import { partsOf } from "./names";
+import { partsOf, plainName } from "./names";
 import { type Attempt, type ChildBar, isLeft, type TimelineBuilder, type WaitBar } from "./timeline";
 
 export const MANY = 12;
@@ -110,8 +110,8 @@ export function rowsOf(timeline: TimelineBuilder, branch: number | null = null):
   return arranged(top);
 }
 
-/** A child has its node's name, any other wait its own. */
-const nameOf = (wait: WaitBar): string => (wait.kind === "child" && wait.node ? wait.node : wait.id);
+/** A child has its node's name, any other wait its own; on every branch the same. */
+const nameOf = (wait: WaitBar): string => plainName(wait.kind === "child" && wait.node ? wait.node : wait.id);
 
 /** Siblings of one kind that are many become a map; a group of nothing but a map is that map. All in the order they began. */
 function arranged(rows: Row[]): Row[] {
@@ -257,28 +257,6 @@ function peak(attempts: readonly Attempt[]): number {
   return most;
 }
 
-/** How many attempts were at work in each of `count` equal parts of a span of time. */
-export function density(attempts: readonly Attempt[], from: number, to: number, count: number, now: number): number[] {
-  const steps = new Float64Array(count + 1);
-  const scale = count / Math.max(1e-9, to - from);
-  for (const { started, ended } of attempts) {
-    if (started === null) continue;
-    const [first, last] = [(started - from) * scale, ((ended ?? now) - from) * scale];
-    if (last < 0 || first >= count) continue;
-    const at = Math.max(0, Math.floor(first));
-    const after = Math.min(count, Math.max(at + 1, Math.ceil(last)));
-    steps[at] = (steps[at] ?? 0) + 1;
-    steps[after] = (steps[after] ?? 0) - 1;
-  }
-  const found: number[] = [];
-  let sum = 0;
-  for (let at = 0; at < count; at++) {
-    sum += steps[at] ?? 0;
-    found.push(sum);
-  }
-  return found;
-}
-
 export interface Took {
   ms: number;
   isRunning: boolean;
@@ -297,8 +275,9 @@ export function took(row: Row, intervals: readonly Interval[], now: number): Too
   const all = kept.length ? kept : barsOf(row);
   if (!all.length) return null;
   const wait = row.kind === "wait" || row.kind === "child" ? all.at(-1) : undefined;
-  const from = wait ? beginOf(wait) : Math.min(...all.map(beginOf));
   const isRunning = all.some((bar) => ("from" in bar ? bar.to : bar.ended) === null);
-  const to = wait ? endOf(wait, now) : Math.max(...all.map((bar) => endOf(bar, now)));
+  if (wait) return { ms: endOf(wait, now) - beginOf(wait), isRunning };
+  const from = all.reduce((least, bar) => Math.min(least, beginOf(bar)), Number.POSITIVE_INFINITY);
+  const to = all.reduce((most, bar) => Math.max(most, endOf(bar, now)), 0);
   return { ms: to - from, isRunning };
 }

@@ -9,6 +9,7 @@ export class RunLog {
   /** Changes with every event that is added. */
   version = 0;
   private readonly states = new Map<string, State>();
+  private past: TimelineBuilder | null = null;
 
   /** The newest event that was loaded. */
   get seq(): number {
@@ -54,6 +55,16 @@ export class RunLog {
   /** The events that a branch sees, up to an event. */
   eventsOf(branch: number, at: number | null = null): LogEvent[] {
     return this.lineage(branch, at).flatMap(([first, last]) => this.events.slice(first - 1, last));
+  }
+
+  /** The timeline as it was after an event; null is now. Going on in time costs only the events between. */
+  timelineAt(at: number | null): TimelineBuilder {
+    if (at === null || at >= this.seq) return this.timeline;
+    if (!this.past || this.past.seq > at) this.past = new TimelineBuilder();
+    else if (this.past.seq === at) return this.past;
+    else this.past = Object.assign(new TimelineBuilder(), this.past); // another instant is another object
+    for (const event of this.events.slice(this.past.seq, at)) this.past.add(event);
+    return this.past;
   }
 
   /** The state of a branch after an event; of the newest branch at its end, the one that is folded as events come. */

@@ -34,7 +34,8 @@ export interface Sentence {
 export type Line =
   | { is: "sentence"; sentence: Sentence }
   | { is: "gap"; span: Span }
-  | { is: "omitted"; count: number };
+  | { is: "omitted"; count: number }
+  | { is: "left"; from: number; to: number; branches: number[] };
 
 const UUID = /\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi;
 /** A value in a sentence begins behind a colon: JSON, or JSON that was cut. */
@@ -131,16 +132,31 @@ function joined(sentences: Sentence[]): Sentence[] {
   return found;
 }
 
-/** The sentences with the gaps between them in which nothing was at work, and where sentences were left out. */
-export function linesOf(sentences: readonly Sentence[], gaps: readonly Span[], omitted = 0, at = 0): Line[] {
+/** A time in which the run was on branches that the shown one left. */
+export interface Left {
+  from: number;
+  to: number;
+  branches: number[];
+}
+
+/** The sentences with what was between them: gaps in which nothing was at work, times on other branches, omissions. */
+export function linesOf(
+  sentences: readonly Sentence[],
+  gaps: readonly Span[],
+  lefts: readonly Left[],
+  omitted = { count: 0, at: 0 },
+): Line[] {
+  const isLeft = (gap: Span) => lefts.some((left) => gap.from >= left.from && gap.to <= left.to);
+  const between: (Line & { time: number })[] = [
+    ...gaps.filter((gap) => !isLeft(gap)).map((span) => ({ is: "gap" as const, span, time: span.from })),
+    ...lefts.map((left) => ({ is: "left" as const, ...left, time: left.from })),
+  ].sort((one, other) => one.time - other.time);
   const lines: Line[] = [];
   let next = 0;
   sentences.forEach((sentence, place) => {
-    if (omitted && place === at) lines.push({ is: "omitted", count: omitted });
-    for (let gap = gaps[next]; gap && gap.from < sentence.time; gap = gaps[++next])
-      lines.push({ is: "gap", span: gap });
+    if (omitted.count && place === omitted.at) lines.push({ is: "omitted", count: omitted.count });
+    for (let line = between[next]; line && line.time < sentence.time; line = between[++next]) lines.push(line);
     lines.push({ is: "sentence", sentence });
   });
-  for (const gap of gaps.slice(next)) lines.push({ is: "gap", span: gap });
-  return lines;
+  return [...lines, ...between.slice(next)];
 }

@@ -113,12 +113,13 @@ export interface Span {
   who: string;
 }
 
-/** A worker took the run, or nobody had it any more. */
+/** A worker took the run, or nobody had it any more. A run that is `started` at once is held by the process that created
+ * it, which the log does not name. */
 export interface Holding {
   time: number;
   seq: number;
   worker: string;
-  how: "queued" | "claimed" | "expired" | "dead" | "ended" | "paused";
+  how: "queued" | "started" | "claimed" | "expired" | "dead" | "ended" | "paused";
 }
 
 export interface OpenBranch extends Branch {
@@ -203,6 +204,8 @@ export class TimelineBuilder {
   private pass(event: LogEvent, time: number): void {
     const { kind, who } = this.kindNow();
     const isLoss = event.type === "RunTakenOver" && event.fields.cause !== "claimed";
+    if (isLoss)
+      this.lastOwn = Math.max(this.lastOwn, Math.min(time, micros(event.fields.seen as string | null) / 1000));
     if (!isLoss || kind !== "work") {
       this.extend(time, kind, who);
       return;
@@ -212,6 +215,7 @@ export class TimelineBuilder {
       if (last.to > last.from) break;
       this.spans.pop();
     }
+    this.extend(this.lastOwn, kind, who);
     this.extend(time, "nobody", "");
   }
 
@@ -315,8 +319,8 @@ export class TimelineBuilder {
       isAdopted: false,
     };
     const before = this.open.get(node);
-    if (before)
-      this.end(before, attempt.cause === "crash" ? (before.ended ?? before.scheduled) : time, "lost", event.seq);
+    const isLost = attempt.cause === "crash";
+    if (before) this.end(before, isLost ? this.lastOwn : time, isLost ? "lost" : "stopped", event.seq);
     this.open.set(node, attempt);
     this.attempts.push(attempt);
     return attempt;
@@ -387,6 +391,7 @@ export class TimelineBuilder {
       }
       case "RunStarted":
         if (flag(event, "resumed")) this.mark("resumed", event, time);
+        if (this.holdings.at(-1)?.how === "queued") this.hold("started", event, time);
         break;
       case "RunPaused":
         this.mark("paused", event, time);

@@ -42,16 +42,23 @@ export function oneLine(value: unknown, length = 120): { text: string; isCut: bo
 /** Write the value until `put` is false. */
 function write(value: unknown, put: (part: string) => boolean): boolean {
   if (value instanceof Exact || value === null || typeof value !== "object") return put(scalar(value));
-  const isList = Array.isArray(value);
-  if (!put(isList ? "[" : "{")) return false;
   let isFirst = true;
+  if (Array.isArray(value)) {
+    if (!put("[")) return false;
+    for (const each of value) {
+      if (!isFirst && !put(", ")) return false;
+      isFirst = false;
+      if (!write(each, put)) return false;
+    }
+    return put("]");
+  }
+  if (!put("{")) return false;
   for (const key in value) {
-    if (!isFirst && !put(", ")) return false;
+    if (!put(`${isFirst ? "" : ", "}${JSON.stringify(key)}: `)) return false;
     isFirst = false;
-    if (!isList && !put(`${JSON.stringify(key)}: `)) return false;
     if (!write((value as Record<string, unknown>)[key], put)) return false;
   }
-  return put(isList ? "]" : "}");
+  return put("}");
 }
 
 function scalar(value: unknown): string {

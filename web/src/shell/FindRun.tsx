@@ -1,19 +1,24 @@
 import { Search } from "lucide-react";
 import { type FormEvent, useRef } from "react";
 import { useNavigate } from "react-router";
+import { answer, api } from "@/api/client";
 import { useKeys } from "@/ui/keys";
 
-/** Find a run by its id or by text: `/` goes there. */
+/** Find a run: its whole id opens it, any other text lists what has it. `/` goes there. */
 export function FindRun() {
   const input = useRef<HTMLInputElement>(null);
   const navigate = useNavigate();
   useKeys({ "/": () => input.current?.focus() });
-  const find = (event: FormEvent) => {
+  const find = async (event: FormEvent) => {
     event.preventDefault();
     const text = input.current?.value.trim();
-    if (text) navigate(`/?text=${encodeURIComponent(text)}`);
-    if (input.current) input.current.value = "";
-    input.current?.blur();
+    if (!text || !input.current) return;
+    input.current.value = "";
+    input.current.blur();
+    const query = { text, limit: 20 };
+    const found = await answer(api.GET("/api/v1/runs", { params: { query } })).catch(() => null);
+    const isId = found?.runs.some((run) => run.run === text);
+    navigate(isId ? `/runs/${encodeURIComponent(text)}` : `/?${new URLSearchParams({ text, children: "shown" })}`);
   };
   return (
     <search className="max-md:hidden">

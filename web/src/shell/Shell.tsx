@@ -1,7 +1,7 @@
 import { Cpu, Inbox, LayoutList } from "lucide-react";
 import { useState } from "react";
 import { NavLink, Outlet, ScrollRestoration, useNavigate } from "react-router";
-import { useInbox, useMay, useMe } from "@/api/queries";
+import { useHeldRuns, useInbox, useMay, useMe } from "@/api/queries";
 import { useSession } from "@/api/session";
 import { useKeys } from "@/ui/keys";
 import { Toasts } from "@/ui/Toast";
@@ -85,13 +85,15 @@ function TopBar() {
 
 function InboxCount({ className = "" }: { className?: string }) {
   const inbox = useInbox().data;
-  if (!inbox?.questions.length) return null;
+  const held = useHeldRuns().data;
+  const count = (inbox?.questions.length ?? 0) + (held?.runs.length ?? 0);
+  if (!count) return null;
   return (
     <span
       className={`min-w-4.5 rounded-full bg-wait-tint px-1.25 py-px text-center text-meta font-semibold text-wait ${className}`}
     >
-      {inbox.questions.length}
-      {inbox.next ? "+" : ""}
+      {count}
+      {inbox?.next || held?.next ? "+" : ""}
     </span>
   );
 }

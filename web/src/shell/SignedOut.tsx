@@ -1,8 +1,8 @@
 import { Lock } from "lucide-react";
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import { useLocation } from "react-router";
 import { answer, api, ROOT } from "@/api/client";
-import { queries } from "@/api/queries";
+import { keys, queries } from "@/api/queries";
 import { useSession } from "@/api/session";
 import { retryNow } from "@/api/stream";
 import { Button } from "@/ui/Button";
@@ -10,6 +10,7 @@ import { Button } from "@/ui/Button";
 /** The session ended: this stands in the place of everything, and what was loaded is forgotten. */
 export function SignedOut() {
   const { pathname, search } = useLocation();
+  const [hadSession] = useState(() => queries.getQueryData(keys.session) !== undefined);
   useEffect(() => {
     queries.clear();
     const look = async () => {
@@ -28,7 +29,8 @@ export function SignedOut() {
         <Lock size={20} aria-hidden className="text-text-2" />
         <h1 className="text-head font-semibold">You are signed out.</h1>
         <p className="text-text-2">
-          Your session has ended or was revoked. After signing in you are back at this address.
+          {hadSession ? "Your session has ended or was revoked." : "This page shows nothing without a session."} After
+          signing in you are back at this address.
         </p>
         <Button look="primary" asChild>
           <a href={`${ROOT}sign-in?to=${encodeURIComponent(pathname + search)}`}>Sign in</a>

@@ -28,6 +28,7 @@ export function PageError() {
   const text = error instanceof Error ? error.message : String(error);
   return (
     <EmptyState
+      isPage
       icon={CircleAlert}
       title="This page has a fault and cannot be shown."
       action={<Button onClick={() => location.reload()}>Load it again</Button>}

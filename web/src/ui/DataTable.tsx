@@ -1,5 +1,6 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
-import { type MouseEvent, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { ListChecks } from "lucide-react";
+import { type MouseEvent, memo, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { TickBox } from "./Field";
 import { useKeys } from "./keys";
 import { useSettings } from "./settings";
@@ -27,7 +28,7 @@ interface Props<Row> {
   narrow: (row: Row) => ReactNode;
   onOpen?: (row: Row) => void;
   selection?: Selection;
-  /** Between heading and rows: what is new. */
+  /** Above the heading: what is new. */
   banner?: ReactNode;
   foot?: ReactNode;
   /** What is no longer so is grey. */
@@ -43,8 +44,12 @@ export function DataTable<Row>(props: Props<Row>) {
   const list = useRef<HTMLDivElement>(null);
   const isNarrow = useIsNarrow();
   const [cursor, setCursor] = useState<string | null>(null);
+  const [isSelecting, setSelecting] = useState(false);
   const [offset, setOffset] = useState(0);
-  useLayoutEffect(() => setOffset(list.current?.getBoundingClientRect().top ?? 0 + window.scrollY), []);
+  useLayoutEffect(() => {
+    // What stands above the rows comes and goes.
+    setOffset(Math.round((list.current?.getBoundingClientRect().top ?? 0) + window.scrollY));
+  });
   const height = useRowHeight();
   const virtual = useWindowVirtualizer({
     count: rows.length,
@@ -108,97 +113,96 @@ export function DataTable<Row>(props: Props<Row>) {
   const chosen = rows.filter((row) => selection?.selected.has(rowKey(row))).length;
 
   return (
-    <div
-      role="table"
-      aria-label={label}
-      aria-rowcount={rows.length + 1}
-      className="rounded-panel border border-line bg-surface"
-    >
-      <div
-        role="row"
-        aria-rowindex={1}
-        className={
-          isNarrow
-            ? "sr-only"
-            : "sticky top-12 z-10 grid items-center rounded-t-panel border-b border-line bg-surface px-2 text-meta font-medium text-text-2"
-        }
-        style={isNarrow ? undefined : { gridTemplateColumns: template }}
-      >
-        {selection ? (
-          <span role="columnheader" className="flex px-2 py-2">
-            <TickBox
-              label={`Select all ${rows.length} shown`}
-              checked={rows.length > 0 && chosen === rows.length}
-              mixed={chosen > 0 && chosen < rows.length}
-              onChange={(isOn) => selection.onChange(new Set(isOn ? rows.map(rowKey) : []))}
-            />
-          </span>
-        ) : null}
-        {columns.map((column) => (
-          <span
-            key={column.key}
-            role="columnheader"
-            className={`truncate px-2 py-2 ${column.right ? "text-right" : ""}`}
+    <div className="rounded-panel border border-line bg-surface">
+      <div className="relative">
+        {banner}
+        {isNarrow && selection && rows.length ? (
+          <button
+            type="button"
+            aria-label="Select rows"
+            aria-pressed={isSelecting}
+            onClick={() => {
+              setSelecting(!isSelecting);
+              selection.onChange(new Set());
+            }}
+            className="absolute inset-y-0 right-0 grid w-11 place-items-center rounded-control text-text-2 aria-pressed:bg-selected aria-pressed:text-text"
           >
-            {column.name}
-          </span>
-        ))}
+            <ListChecks size={16} aria-hidden />
+          </button>
+        ) : null}
       </div>
-      {banner}
-      <div ref={list} role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
-        {virtual.getVirtualItems().map((item) => {
-          const row = rows[item.index];
-          if (row === undefined) return null;
-          const key = rowKey(row);
-          const isSelected = selection?.selected.has(key) ?? false;
-          return (
-            // biome-ignore lint/a11y/useKeyWithClickEvents: Enter opens the row, see above
-            <div
-              key={key}
-              id={idOf(label, key)}
-              role="row"
-              aria-rowindex={item.index + 2}
-              aria-selected={selection ? isSelected : undefined}
-              tabIndex={(at < 0 ? item.index === 0 : key === cursor) ? 0 : -1}
-              data-index={item.index}
-              ref={isNarrow ? virtual.measureElement : undefined}
-              onFocus={(event) => event.target === event.currentTarget && setCursor(key)}
-              onClick={(event) => click(event, row)}
-              className={`absolute inset-x-0 top-0 border-b border-line -outline-offset-2 ${item.index === rows.length - 1 && !foot ? "rounded-b-panel border-b-0" : ""} ${isSelected ? "bg-selected" : "hover:bg-hover"} ${onOpen ? "cursor-pointer" : ""} ${isStale?.(row) ? "opacity-55" : ""}`}
-              style={{ transform: `translateY(${item.start - offset}px)`, height: isNarrow ? undefined : height }}
+      <div role="table" aria-label={label} aria-rowcount={rows.length + 1}>
+        <div
+          role="row"
+          aria-rowindex={1}
+          className={
+            isNarrow
+              ? "sr-only"
+              : `sticky top-12 z-10 grid items-center border-b border-line bg-surface px-2 text-meta font-medium text-text-2 ${banner ? "" : "rounded-t-panel"}`
+          }
+          style={isNarrow ? undefined : { gridTemplateColumns: template }}
+        >
+          {selection && !isNarrow ? (
+            <span role="columnheader" className="flex px-2 py-2">
+              <TickBox
+                label={`Select all ${rows.length} shown`}
+                checked={rows.length > 0 && chosen === rows.length}
+                mixed={chosen > 0 && chosen < rows.length}
+                onChange={(isOn) => selection.onChange(new Set(isOn ? rows.map(rowKey) : []))}
+              />
+            </span>
+          ) : null}
+          {columns.map((column) => (
+            <span
+              key={column.key}
+              role="columnheader"
+              className={`truncate px-2 py-2 ${column.right ? "text-right" : ""}`}
             >
-              {isNarrow ? (
-                <div className="flex gap-3 px-3.5 py-2.5">
-                  {selection && selection.selected.size > 0 ? (
-                    <span role="cell">
-                      <TickBox label={`Select ${key}`} checked={isSelected} onChange={(isOn) => toggle(key, isOn)} />
-                    </span>
-                  ) : null}
+              {column.name}
+            </span>
+          ))}
+        </div>
+        <div ref={list} role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
+          {virtual.getVirtualItems().map((item) => {
+            const row = rows[item.index];
+            if (row === undefined) return null;
+            const key = rowKey(row);
+            const isSelected = selection?.selected.has(key) ?? false;
+            const hasTick = selection && (!isNarrow || isSelecting || selection.selected.size > 0);
+            return (
+              // biome-ignore lint/a11y/useKeyWithClickEvents: Enter opens the row, see above
+              <div
+                key={key}
+                id={idOf(label, key)}
+                role="row"
+                aria-rowindex={item.index + 2}
+                tabIndex={(at < 0 ? item.index === 0 : key === cursor) ? 0 : -1}
+                data-index={item.index}
+                ref={isNarrow ? virtual.measureElement : undefined}
+                onFocus={(event) => event.target === event.currentTarget && setCursor(key)}
+                onClick={(event) => click(event, row)}
+                className={`absolute inset-x-0 top-0 border-b border-line -outline-offset-2 ${isNarrow ? "flex gap-3 px-3.5 py-2.5" : "grid items-center px-2"} ${item.index === rows.length - 1 && !foot ? "rounded-b-panel border-b-0" : ""} ${isSelected ? "bg-selected" : "hover:bg-hover"} ${onOpen ? "cursor-pointer" : ""} ${isStale?.(row) ? "opacity-55" : ""}`}
+                style={{
+                  transform: `translateY(${item.start - offset}px)`,
+                  ...(isNarrow ? {} : { height, gridTemplateColumns: template }),
+                }}
+              >
+                {hasTick ? (
+                  <span role="cell" className={isNarrow ? "" : "flex px-2"}>
+                    <TickBox label={`Select ${key}`} checked={isSelected} onChange={(isOn) => toggle(key, isOn)} />
+                  </span>
+                ) : null}
+                {isNarrow ? (
                   <div role="cell" className="min-w-0 flex-1">
                     {narrow(row)}
                   </div>
-                </div>
-              ) : (
-                <div className="grid h-full items-center px-2" style={{ gridTemplateColumns: template }}>
-                  {selection ? (
-                    <span role="cell" className="flex px-2">
-                      <TickBox label={`Select ${key}`} checked={isSelected} onChange={(isOn) => toggle(key, isOn)} />
-                    </span>
-                  ) : null}
-                  {columns.map((column) => (
-                    <span
-                      key={column.key}
-                      role="cell"
-                      className={`min-w-0 overflow-hidden px-2 text-ellipsis whitespace-nowrap ${column.right ? "text-right" : ""}`}
-                    >
-                      {column.cell(row)}
-                    </span>
-                  ))}
-                </div>
-              )}
-            </div>
-          );
-        })}
+                ) : (
+                  <Cells row={row} columns={columns} />
+                )}
+              </div>
+            );
+          })}
+        </div>
       </div>
       {foot ? (
         <div className="flex flex-wrap items-center gap-x-4 gap-y-2 px-4 py-2 text-meta text-text-2">{foot}</div>
@@ -206,6 +210,19 @@ export function DataTable<Row>(props: Props<Row>) {
     </div>
   );
 }
+
+/** The cells of a row; while the table is scrolled, those that stay are left alone. */
+const Cells = memo(function Cells<Row>({ row, columns }: { row: Row; columns: Column<Row>[] }) {
+  return columns.map((column) => (
+    <span
+      key={column.key}
+      role="cell"
+      className={`min-w-0 overflow-hidden px-2 text-ellipsis whitespace-nowrap ${column.right ? "text-right" : ""}`}
+    >
+      {column.cell(row)}
+    </span>
+  ));
+}) as <Row>(props: { row: Row; columns: Column<Row>[] }) => ReactNode;
 
 const idOf = (label: string, key: string) => `${label} ${key}`.replaceAll(" ", "-");
 

@@ -53,7 +53,7 @@ export function Tick({
   return (
     // biome-ignore lint/a11y/noLabelWithoutControl: the control is in TickBox
     <label className="flex items-start gap-2">
-      <TickBox checked={checked} onChange={onChange} disabled={disabled} />
+      <TickBox checked={checked} onChange={onChange} disabled={disabled} className="mt-0.5" />
       <span>{children}</span>
     </label>
   );
@@ -66,12 +66,14 @@ export function TickBox({
   onChange,
   label,
   disabled,
+  className = "",
 }: {
   checked: boolean;
   mixed?: boolean;
   onChange: (checked: boolean) => void;
   label?: string;
   disabled?: boolean | undefined;
+  className?: string;
 }) {
   return (
     <input
@@ -83,7 +85,7 @@ export function TickBox({
         if (box) box.indeterminate = mixed ?? false;
       }}
       onChange={(event) => onChange(event.target.checked)}
-      className="tick mt-0.5"
+      className={`tick ${className}`}
     />
   );
 }

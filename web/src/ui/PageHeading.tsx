@@ -6,7 +6,11 @@ export function PageHeading({ title, beside, end }: { title: string; beside?: Re
   return (
     <div className="flex min-h-(--control) flex-wrap items-center gap-x-5 gap-y-2">
       <h1 className="text-title font-semibold">{title}</h1>
-      {beside}
+      {beside ? (
+        <div className="min-w-0 max-md:order-last max-md:-mx-4 max-md:w-screen max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]">
+          {beside}
+        </div>
+      ) : null}
       {end ? <div className="ml-auto flex items-center gap-2">{end}</div> : null}
     </div>
   );

@@ -39,7 +39,8 @@ export function statusOf(run: { status: View<"RunStatus">; held: boolean }): Sta
 
 /** Whether a person has to act on a run in this state. */
 export function needsPerson(run: { status: View<"RunStatus">; held: boolean; waits: { kind: string }[] }): boolean {
-  return run.status === "failed" || run.held || run.waits.some((wait) => wait.kind === "interaction");
+  const isAsking = run.status === "waiting" && run.waits.some((wait) => wait.kind === "interaction");
+  return run.status === "failed" || run.held || isAsking;
 }
 
 /** A status: icon and word in its colour. It is filled only if a person has to act. */

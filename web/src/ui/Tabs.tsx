@@ -46,10 +46,7 @@ export function Segments<T extends string>({
   choices: { value: T; text: ReactNode }[];
 }) {
   return (
-    <fieldset
-      aria-label={label}
-      className="inline-flex rounded-control border border-line bg-surface p-px max-md:overflow-x-auto"
-    >
+    <fieldset aria-label={label} className="inline-flex w-fit rounded-control border border-line bg-surface p-px">
       {choices.map((choice) => (
         <button
           key={choice.value}

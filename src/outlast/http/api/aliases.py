@@ -12,6 +12,7 @@ from outlast.http.api.control import cancel_run, resume_run
 from outlast.http.api.people import approve_run, reject_run
 from outlast.http.operations import Call, operation
 from outlast.http.permissions import Permission
+from outlast.views import types as v
 
 
 def _alias(
@@ -31,5 +32,5 @@ def _alias(
 
 _alias("resume", "runs:resume", resume_run, r.ResumeBody, s.ResumedView)
 _alias("cancel", "runs:cancel", cancel_run, r.CancelBody, s.ControlView)
-_alias("approve", "runs:answer", approve_run, r.DecisionBody, s.AnswerView)
-_alias("reject", "runs:answer", reject_run, r.DecisionBody, s.AnswerView)
+_alias("approve", "runs:answer", approve_run, r.DecisionBody, v.AnswerView)
+_alias("reject", "runs:answer", reject_run, r.DecisionBody, v.AnswerView)

@@ -7,16 +7,18 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from outlast.client.bulk import Action, Target
+from outlast.client.bulk import ANSWERS, Action, Target
 from outlast.history.ids import RunId
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.runs import MAX_KEY, filter_of, given, matches, run_of
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, Reply, operation
 from outlast.http.permissions import Permission
 from outlast.http.problems import HttpError
 from outlast.http.starting import value_of
+from outlast.lifecycle.timeline.phrases import counted
+from outlast.views import build
+from outlast.views import types as v
 
 PERMISSION: dict[Action, Permission] = {
     "cancel": "runs:cancel",
@@ -36,15 +38,16 @@ PERMISSION: dict[Action, Permission] = {
     "runs:bulk",
     tag="bulk",
     body=r.PreviewBody,
-    answers=s.BulkPreviewView,
+    answers=v.BulkPreviewView,
     audited=False,
     example={"filter": {"status": ["waiting"], "workflow": "refund"}},
 )
-async def preview_bulk(call: Call) -> s.BulkPreviewView:
-    """Count the runs that match a filter, and for each action those that allow it. Nothing is changed."""
-    wanted: r.CountRuns = call.body.filter
-    found = await call.engine.bulk.preview(filter_of(wanted), partial(matches, query=wanted))
-    return s.BulkPreviewView(matched=found.matched, allowed=found.allowed, skipped=found.skipped)
+async def preview_bulk(call: Call) -> v.BulkPreviewView:
+    """Count the runs that match a filter, or that are named, and for each action those that allow it. Nothing is changed."""
+    body: r.PreviewBody = call.body
+    chosen = partial(matches, query=body.filter)
+    found = await call.engine.bulk.preview(filter_of(body.filter), chosen, runs=body.runs or None)
+    return v.BulkPreviewView(matched=found.matched, allowed=found.allowed, skipped=found.skipped)
 
 
 @operation(
@@ -53,7 +56,7 @@ async def preview_bulk(call: Call) -> s.BulkPreviewView:
     "runs:bulk",
     tag="bulk",
     body=r.BulkBody,
-    answers=s.BulkView,
+    answers=v.BulkView,
     statuses=(201,),
     refuses=(409,),
     headers={"Idempotency-Key": "The same key is the same bulk action: the one that exists is answered."},
@@ -89,19 +92,19 @@ async def start_bulk(call: Call) -> Reply:
     return await _started(call, run)
 
 
-@operation("GET", "/bulk/{run}", "runs:read", tag="bulk", query=r.BulkResults, answers=s.BulkView, refuses=(404,))
-async def get_bulk(call: Call) -> s.BulkView:
+@operation("GET", "/bulk/{run}", "runs:read", tag="bulk", query=r.BulkResults, answers=v.BulkView, refuses=(404,))
+async def get_bulk(call: Call) -> v.BulkView:
     """Get a bulk action with its progress and a result for each run."""
     query: r.BulkResults = call.query
     run, result = await run_of(call), given(query.result)
     about = [run, result]
     first = int(after_of(about, query.cursor) or 0)
-    found, next = s.bulk_view(await call.engine.bulk.progress(run), result=result, first=first, limit=query.limit)
+    found, next = build.bulk_view(await call.engine.bulk.progress(run), result=result, first=first, limit=query.limit)
     return msgspec.structs.replace(found, next=cursor_of(about, str(next)) if next is not None else None)
 
 
 @operation(
-    "POST", "/bulk/{run}/retry", "runs:bulk", tag="bulk", answers=s.BulkView, statuses=(201,), refuses=(404, 409)
+    "POST", "/bulk/{run}/retry", "runs:bulk", tag="bulk", answers=v.BulkView, statuses=(201,), refuses=(404, 409)
 )
 async def retry_bulk(call: Call) -> Reply:
     """Try the runs of a bulk action again that failed or were not reached, as a new bulk action."""
@@ -112,6 +115,9 @@ async def retry_bulk(call: Call) -> Reply:
 
 
 async def _started(call: Call, run: RunId) -> Reply:
-    found, _ = s.bulk_view(await call.engine.bulk.progress(run))
-    call.subject, call.note = run, f"{found.action} {found.confirmed} runs"
+    found, _ = build.bulk_view(await call.engine.bulk.progress(run))
+    call.subject, call.note = run, f"{found.action} {counted(found.confirmed, 'run')}"
+    if found.action in ANSWERS:
+        given = {"approve": "yes", "reject": "no"}.get(found.action, "")
+        call.decision = {"text": call.note.capitalize(), "answer": given}
     return Reply(found, 201, {"Location": f"/api/v1/bulk/{run}"})

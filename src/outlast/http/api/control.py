@@ -17,6 +17,8 @@ from outlast.http.recovery import one_line
 from outlast.http.starting import value_of
 from outlast.lifecycle.diagnosis import HandOver
 from outlast.lifecycle.status import RunStatus
+from outlast.views import types as v
+from outlast.views.actions import planned, repair
 
 log = logging.getLogger("outlast.http")
 
@@ -79,12 +81,12 @@ async def resume_run(call: Call) -> s.ResumedView:
     return s.ResumedView(run=run, status=now.status, branch=now.branch, recovered=recovered, questions=questions)
 
 
-async def _recovered(call: Call, run: RunId) -> tuple[s.RepairView, ...]:
+async def _recovered(call: Call, run: RunId) -> tuple[v.RepairView, ...]:
     """Repair the run; what interrupted it is left to the resume itself."""
     remedies = (await call.engine.diagnose(run, blobs=False)).remedies
     if not remedies or isinstance(remedies[0].remedy, HandOver):
         return ()
-    repairs = [each for each in await s.repaired(call.engine, run) if each.done]
+    repairs = [each for each in await repair(call.engine, run) if each.done]
     for each in repairs:
         branch = f" Created branch {each.new_branch}." if each.new_branch is not None else ""
         log.info("Applied recovery: %s %s.%s", each.code, one_line(each.reason).rstrip("."), branch)
@@ -115,15 +117,15 @@ async def retry_run(call: Call) -> s.ControlView:
     body=r.PlanBody,
     audited=False,
     example={"action": "jump", "to": "fetch"},
-    **{**_VERB, "answers": s.PlanView},
+    **{**_VERB, "answers": v.PlanView},
 )
-async def plan_action(call: Call) -> s.PlanView:
+async def plan_action(call: Call) -> v.PlanView:
     """Show the events that an action would append to a run.
 
     Nothing is changed, and what the action would refuse is refused.
     """
     body: r.PlanBody = call.body
-    return await s.planned(
+    return await planned(
         call.engine,
         await run_of(call),
         body.action,
@@ -205,9 +207,9 @@ async def fork_run(call: Call) -> s.ControlView:
 
 
 @operation(
-    "GET", "/runs/{run}/doctor", "runs:read", tag="repair", query=r.Verify, answers=s.ExaminationView, refuses=(404,)
+    "GET", "/runs/{run}/doctor", "runs:read", tag="repair", query=r.Verify, answers=v.ExaminationView, refuses=(404,)
 )
-async def examine_run(call: Call) -> s.ExaminationView:
+async def examine_run(call: Call) -> v.ExaminationView:
     """Diagnose a run, and show what a repair would do. Nothing is changed."""
     return await s.examined(call.engine, await run_of(call), fix=False, blobs=call.query.blobs)
 
@@ -219,10 +221,10 @@ async def examine_run(call: Call) -> s.ExaminationView:
     tag="repair",
     body=r.DoctorBody,
     body_required=False,
-    answers=s.ExaminationView,
+    answers=v.ExaminationView,
     refuses=(404, 409),
 )
-async def repair_run(call: Call) -> s.ExaminationView:
+async def repair_run(call: Call) -> v.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
     call.note = "" if call.body.fix else "dry run"
     return await s.examined(call.engine, await run_of(call), fix=call.body.fix, blobs=call.body.blobs)

@@ -16,6 +16,9 @@ from outlast.http.api.runs import run_of
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, operation
 from outlast.store import RunFilter
+from outlast.views import build
+from outlast.views import types as v
+from outlast.views.times import iso
 
 _RUN: dict[str, Any] = {"tag": "runs", "refuses": (404,)}
 
@@ -58,13 +61,13 @@ async def get_head(call: Call) -> s.HeadView:
     return s.HeadView(run=run, version=head.version, branch=head.branch, closed=head.closed, latest=latest)
 
 
-@operation("GET", "/runs/{run}/summary", "runs:read", answers=s.RunView, **_RUN)
-async def get_summary(call: Call) -> s.RunView:
+@operation("GET", "/runs/{run}/summary", "runs:read", answers=v.RunView, **_RUN)
+async def get_summary(call: Call) -> v.RunView:
     """Get a run as it is in lists, without reading its log."""
     run = await run_of(call)
     diagnostics, summary = call.engine.diagnostics, await call.engine.get(run)
     scratch = await diagnostics.scratch(run, summary.created)
-    return s.run_view(summary, scratch=scratch, holding=await diagnostics.holder(run))
+    return build.run_view(summary, scratch=scratch, holding=await diagnostics.holder(run))
 
 
 @operation("GET", "/runs/{run}/ending", "runs:read", query=r.Wait, answers=s.EndingView, **_RUN)
@@ -75,7 +78,7 @@ async def get_ending(call: Call) -> s.EndingView:
     """
     run, ending = await call.engine._results.ending(await run_of(call), call.query.wait)
     summary = await call.engine.get(run)
-    shown = None if ending is None else s.planned_view(ending, summary.updated)
+    shown = None if ending is None else build.planned_view(ending, summary.updated)
     return s.EndingView(run=run, status=summary.status, ending=shown)
 
 
@@ -112,4 +115,4 @@ async def get_question(call: Call) -> s.InboxItemView:
 @operation("GET", "/clock", "runs:read", tag="service", answers=s.ClockView)
 async def get_clock(call: Call) -> s.ClockView:
     """Get the time by the clock of the store, which all times of runs are of."""
-    return s.ClockView(now=s.iso(await call.engine.diagnostics.now()))
+    return s.ClockView(now=iso(await call.engine.diagnostics.now()))

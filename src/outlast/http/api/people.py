@@ -16,11 +16,10 @@ from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, operation
 from outlast.http.starting import value_of
 from outlast.lifecycle.summary import shortened
+from outlast.views import types as v
 
-DECIDED = AuditFilter(
-    actions=("answer_question", "approve_run", "reject_run", "approve_workflow", "reject_workflow"), is_refused=False
-)
-_ANSWER: dict[str, Any] = {"tag": "people", "answers": s.AnswerView, "refuses": (404, 409)}
+DECIDED = AuditFilter(is_decision=True, is_refused=False)
+_ANSWER: dict[str, Any] = {"tag": "people", "answers": v.AnswerView, "refuses": (404, 409)}
 
 
 @operation("GET", "/inbox", "runs:read", tag="people", query=r.Inbox, answers=s.InboxView)
@@ -52,31 +51,30 @@ async def list_decisions(call: Call) -> s.DecisionListView:
     example={"interaction": "approve", "value": True},
     **_ANSWER,
 )
-async def answer_question(call: Call) -> s.AnswerView:
+async def answer_question(call: Call) -> v.AnswerView:
     """Answer an open question of a run; the answer must fit its schema."""
     body: r.AnswerBody = call.body
     return await answered(call, await run_of(call), body.value, body.interaction)
 
 
 @operation("POST", "/runs/{run}/approve", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
-async def approve_run(call: Call) -> s.AnswerView:
+async def approve_run(call: Call) -> v.AnswerView:
     """Answer an approval with yes."""
     return await decided(call, is_approved=True)
 
 
 @operation("POST", "/runs/{run}/reject", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
-async def reject_run(call: Call) -> s.AnswerView:
+async def reject_run(call: Call) -> v.AnswerView:
     """Answer an approval with no."""
     return await decided(call, is_approved=False)
 
 
-async def decided(call: Call, *, is_approved: bool) -> s.AnswerView:
-    return await answered(
-        call, await run_of(call), msgspec.Raw(b"true" if is_approved else b"false"), call.body.interaction
-    )
+async def decided(call: Call, *, is_approved: bool) -> v.AnswerView:
+    raw = msgspec.Raw(b"true" if is_approved else b"false")
+    return await answered(call, await run_of(call), raw, call.body.interaction)
 
 
-async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> s.AnswerView:
+async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> v.AnswerView:
     value = value_of(raw, "value")
     asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
     try:
@@ -84,6 +82,6 @@ async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -
     except UnicodeError as error:
         raise InvalidInput(f"value: {error}") from None
     given = {True: "yes", False: "no"}.get(value, "") if isinstance(value, bool) else ""
-    call.decision = {"interaction": wait.id, "text": shortened(wait.text), "answer": given}
+    call.decision = {"interaction": wait.id, "text": shortened(wait.text or wait.id), "answer": given}
     call.subject = asking
-    return s.AnswerView(run=asking, interaction=wait.id, answer=raw)
+    return v.AnswerView(run=asking, interaction=wait.id, answer=raw)

@@ -19,9 +19,17 @@ from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, Reply, operation
 from outlast.http.problems import HttpError, status_of
 from outlast.http.starting import start, waited
+from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.summary import RunSummary
+from outlast.lifecycle.timeline.phrases import plain_numbers
+from outlast.services.tracing import valid_traceparent
 from outlast.store import BlobRef, Listed, RunFilter
 from outlast.values.codec import blob_of, is_elsewhere, values_in
+from outlast.views import build
+from outlast.views import types as v
+from outlast.views.detail import read_detail
+from outlast.views.run_list import run_views
+from outlast.views.run_view import tally_of
 
 MAX_KEY = 200
 _RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
@@ -37,6 +45,10 @@ async def run_of(call: Call) -> RunId:
     if await call.state.store.head(run) is None:
         raise NotFound(f"there is no run {run}")
     return run
+
+
+def _trace(call: Call) -> str:
+    return valid_traceparent(call.request.headers.get("traceparent", ""))
 
 
 def given(value: Any) -> Any:
@@ -68,12 +80,13 @@ async def start_run(call: Call) -> Reply:
     `start`.
     """
     body: r.StartBody = call.body
+    call.subject, call.note = body.id, body.workflow
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
         detail = f"use up to {MAX_KEY} printable characters"
         raise HttpError("http.invalid", detail, field="header.Idempotency-Key")
-    view, is_new = await start(call.state, body, key=key, by=call.by)
-    call.subject, call.note = view.run, view.workflow
+    view, is_new = await start(call.state, body, key=key, by=call.by, trace=_trace(call))
+    call.subject = view.run
     if body.wait and body.start:
         view = await waited(call.state, view, body.wait)
     return Reply(view, 201 if is_new else 200, {"Location": f"/api/v1/runs/{view.run}"})
@@ -98,7 +111,7 @@ async def start_batch(call: Call) -> s.BatchView:
         try:
             if item.wait:
                 raise InvalidInput("wait: a batch does not wait for results")
-            view, is_new = await start(call.state, item, key=item.key, by=call.by)
+            view, is_new = await start(call.state, item, key=item.key, by=call.by, trace=_trace(call))
             made = s.BatchItemView(started=view, status=201 if is_new else 200, code=None, detail=None)
         except HttpError as error:
             made = s.BatchItemView(started=None, status=error.status, code=error.code, detail=error.detail)
@@ -112,8 +125,8 @@ async def start_batch(call: Call) -> s.BatchView:
 # --- lists
 
 
-@operation("GET", "/runs", "runs:read", tag="runs", query=r.ListRuns, answers=s.RunListView)
-async def list_runs(call: Call) -> s.RunListView:
+@operation("GET", "/runs", "runs:read", tag="runs", query=r.ListRuns, answers=v.RunListView)
+async def list_runs(call: Call) -> v.RunListView:
     """List runs, newest first.
 
     A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for
@@ -123,7 +136,7 @@ async def list_runs(call: Call) -> s.RunListView:
     query: r.ListRuns = call.query
     about = (filter_of(query), given(query.held), given(query.asks))
     found, after = await _search(call, query, after_of(about, query.cursor), query.limit)
-    return s.RunListView(runs=await s.run_views(call.engine, found), next=cursor_of(about, after) or None)
+    return v.RunListView(runs=await run_views(call.engine, found), next=cursor_of(about, after) or None)
 
 
 @operation("GET", "/count", "runs:read", tag="runs", query=r.CountRuns, answers=s.RunCountView)
@@ -169,10 +182,13 @@ def matches(summary: RunSummary, query: r.CountRuns) -> bool:
     return query.held in (UNSET, summary.held) and query.asks in (UNSET, is_asking)
 
 
-@operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=s.RunDetailView, refuses=(404,))
-async def get_run(call: Call) -> s.RunDetailView:
-    """Get everything that is known of one run."""
-    return await s.read_detail(call.engine, await run_of(call))
+@operation("GET", "/runs/{run}", "runs:read", tag="runs", query=r.Detail, answers=v.RunDetailView, refuses=(404,))
+async def get_run(call: Call) -> v.RunDetailView:
+    """Get everything that is known of one run.
+
+    Its actions include its repair only with `repairs`, which examines the run.
+    """
+    return await read_detail(call.engine, await run_of(call), repairs=call.query.repairs)
 
 
 @operation(
@@ -182,19 +198,19 @@ async def list_events(call: Call) -> s.EventListView:
     """List the events of a run, of its current lineage or of another one."""
     query: r.ListEvents = call.query
     run = await run_of(call)
-    found: list[s.EventView] = []
+    found: list[v.EventView] = []
     events = call.engine.events(run, branch=given(query.branch), everything=query.everything, after=query.after)
     async for entry in events:
         if query.node and getattr(entry.event, "node", "") != query.node:
             continue
         if len(found) == query.limit:
             return s.EventListView(events=tuple(found), next=found[-1].seq)
-        found.append(s.event_view(entry))
+        found.append(build.event_view(entry))
     return s.EventListView(events=tuple(found), next=None)
 
 
-@operation("GET", "/runs/{run}/branches", "runs:read", tag="runs", answers=s.BranchTreeView, refuses=(404,))
-async def list_branches(call: Call) -> s.BranchTreeView:
+@operation("GET", "/runs/{run}/branches", "runs:read", tag="runs", answers=v.BranchTreeView, refuses=(404,))
+async def list_branches(call: Call) -> v.BranchTreeView:
     """List the branches of a run in the order they opened."""
     run = await run_of(call)
     return s.branches_of(run, await call.engine.branches(run))
@@ -228,30 +244,28 @@ async def list_logs(call: Call) -> s.LogListView:
         run, node=query.node, attempt=given(query.attempt), after=query.after, limit=query.limit
     )
     next = page[-1].number if len(page) == query.limit else None
-    return s.LogListView(lines=tuple(map(s.line_view, page)), next=next)
+    return s.LogListView(lines=tuple(map(build.line_view, page)), next=next)
 
 
-@operation(
-    "GET", "/runs/{run}/explain", "runs:read", tag="runs", query=r.Explain, answers=s.Explanation, refuses=(404,)
-)
-async def explain_run(call: Call) -> s.Explanation:
+@operation("GET", "/runs/{run}/explain", "runs:read", tag="runs", query=r.Explain, answers=Explanation, refuses=(404,))
+async def explain_run(call: Call) -> Explanation:
     """Explain a run in plain words."""
     query: r.Explain = call.query
     return await call.engine.explain(await run_of(call), branch=given(query.branch), full=query.full)
 
 
 @operation(
-    "GET", "/runs/{run}/timeline", "runs:read", tag="runs", query=r.OfBranch, answers=s.Explanation, refuses=(404,)
+    "GET", "/runs/{run}/timeline", "runs:read", tag="runs", query=r.OfBranch, answers=Explanation, refuses=(404,)
 )
-async def get_timeline(call: Call) -> s.Explanation:
+async def get_timeline(call: Call) -> Explanation:
     """Get the timeline of a run: every event in words, with nothing left out."""
     return await call.engine.explain(await run_of(call), branch=given(call.query.branch), full=True)
 
 
 @operation(
-    "GET", "/runs/{run}/compare", "runs:read", tag="runs", query=r.Compare, answers=s.ComparisonView, refuses=(404, 409)
+    "GET", "/runs/{run}/compare", "runs:read", tag="runs", query=r.Compare, answers=v.ComparisonView, refuses=(404, 409)
 )
-async def compare_runs(call: Call) -> s.ComparisonView:
+async def compare_runs(call: Call) -> v.ComparisonView:
     """Compare two branches of a run, or two runs, event by event.
 
     Without another run or branch, the current branch is compared with the one before it.
@@ -259,15 +273,15 @@ async def compare_runs(call: Call) -> s.ComparisonView:
     query: r.Compare = call.query
     run, other = await run_of(call), checked_run(query.other) if query.other else None
     found = await call.engine.compare(run, other, branch=given(query.branch), other_branch=given(query.other_branch))
-    return s.comparison_view(found)
+    return build.comparison_view(found)
 
 
 @operation(
-    "GET", "/runs/{run}/verify", "runs:read", tag="runs", query=r.Verify, answers=s.VerificationView, refuses=(404,)
+    "GET", "/runs/{run}/verify", "runs:read", tag="runs", query=r.Verify, answers=v.VerificationView, refuses=(404,)
 )
-async def verify_run(call: Call) -> s.VerificationView:
+async def verify_run(call: Call) -> v.VerificationView:
     """Verify the log of a run against its invariants and digests."""
-    return s.verification_view(await call.engine.verify(await run_of(call), blobs=call.query.blobs))
+    return build.verification_view(await call.engine.verify(await run_of(call), blobs=call.query.blobs))
 
 
 # --- outputs
@@ -279,14 +293,14 @@ async def verify_run(call: Call) -> s.VerificationView:
     "runs:read",
     tag="runs",
     query=r.Output,
-    answers=s.Value,
+    answers=v.Value,
     statuses=(200, 206),
     refuses=(404, 416),
 )
 async def get_output(call: Call) -> Response:
     """Download the result of a run, or the output of one of its nodes, as JSON. Ranges are supported."""
     run, node = await run_of(call), call.query.node
-    tally = await s.tally_of(call.engine, run)
+    tally = await tally_of(call.engine, run)
     found = tally.state.nodes.get(node) if node else None
     if node and found is None:
         raise NotFound(f"run {run} has no node {node!r}")
@@ -326,7 +340,7 @@ async def _download(call: Call, raw: Value, name: str) -> Response:
     if is_elsewhere(raw):
         ref = blob_of(raw)
         return _streamed(call, ref.size, _chunks_of(call, ref), name, "application/json")
-    data = bytes(s.plain_numbers(raw))
+    data = bytes(plain_numbers(raw))
 
     async def chunks() -> AsyncIterator[bytes]:
         yield data

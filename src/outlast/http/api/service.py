@@ -14,12 +14,14 @@ from outlast.http.cursors import after_of, cursor_of
 from outlast.http.openapi import document
 from outlast.http.operations import OPERATIONS, Call, Reply, must_be_same_origin, operation
 from outlast.http.permissions import GRANTED
+from outlast.views import build
+from outlast.views import types as v
 
 
-@operation("GET", "/workers", "workers:read", tag="service", answers=s.WorkerListView)
-async def list_workers(call: Call) -> s.WorkerListView:
+@operation("GET", "/workers", "workers:read", tag="service", answers=v.WorkerListView)
+async def list_workers(call: Call) -> v.WorkerListView:
     """List the workers of the store and the runs they hold."""
-    return s.WorkerListView(workers=tuple(map(s.worker_view, await call.engine.workers())))
+    return v.WorkerListView(workers=tuple(map(build.worker_view, await call.engine.workers())))
 
 
 @operation(
@@ -29,19 +31,19 @@ async def list_workers(call: Call) -> s.WorkerListView:
     tag="service",
     body=r.SweepBody,
     body_required=False,
-    answers=s.SweepReportView,
+    answers=v.SweepReportView,
     example={"dry_run": True},
 )
-async def sweep(call: Call) -> s.SweepReportView:
+async def sweep(call: Call) -> v.SweepReportView:
     """Find runs that should continue and that nobody advances, and hand them to the next worker."""
     body: r.SweepBody = call.body
     call.note = "dry run" if body.dry_run else ""
     report = await call.engine.sweep(dry_run=body.dry_run, stale_after=body.stale_after)
-    return s.sweep_view(report, dry_run=body.dry_run)
+    return build.sweep_view(report, dry_run=body.dry_run)
 
 
-@operation("GET", "/audit", "audit:list", tag="service", query=r.ListAudit, answers=s.AuditListView)
-async def list_audit(call: Call) -> s.AuditListView:
+@operation("GET", "/audit", "audit:list", tag="service", query=r.ListAudit, answers=v.AuditListView)
+async def list_audit(call: Call) -> v.AuditListView:
     """List who changed what, from where, with which result, the newest first.
 
     A page may have fewer entries than `limit` although `next` is set: the search of one request is bounded.
@@ -56,16 +58,16 @@ async def list_audit(call: Call) -> s.AuditListView:
         **{name: at for name in ("since", "until") if (at := getattr(query, name)) is not UNSET},
     )
     found, next = await call.state.audit.find(wanted, after=after_of(wanted, query.cursor), limit=query.limit)
-    return s.AuditListView(entries=tuple(map(s.audit_view, found)), next=cursor_of(wanted, next) or None)
+    return v.AuditListView(entries=tuple(map(s.audit_view, found)), next=cursor_of(wanted, next) or None)
 
 
 # --- tokens
 
 
-@operation("GET", "/tokens", "tokens:manage", tag="tokens", answers=s.TokenListView)
-async def list_tokens(call: Call) -> s.TokenListView:
+@operation("GET", "/tokens", "tokens:manage", tag="tokens", answers=v.TokenListView)
+async def list_tokens(call: Call) -> v.TokenListView:
     """List all tokens, without their secrets."""
-    return s.TokenListView(tokens=tuple(map(s.token_view, await call.state.auth.list("token"))))
+    return v.TokenListView(tokens=tuple(map(s.token_view, await call.state.auth.list("token"))))
 
 
 @operation(
@@ -74,17 +76,17 @@ async def list_tokens(call: Call) -> s.TokenListView:
     "tokens:manage",
     tag="tokens",
     body=r.TokenBody,
-    answers=s.NewTokenView,
+    answers=v.NewTokenView,
     statuses=(201,),
     example={"name": "deploy", "role": "operator", "expires_in": 2592000},
 )
-async def create_token(call: Call) -> s.NewTokenView:
+async def create_token(call: Call) -> v.NewTokenView:
     """Create a token. Its secret is in this answer and nowhere else."""
     body: r.TokenBody = call.body
     expires = None if body.expires_in is UNSET else body.expires_in
     secret, made = await call.state.auth.create("token", body.name, body.role, expires_s=expires, by=call.by)
     call.subject, call.note = made.id, f"{made.name}, {made.role}"
-    return s.NewTokenView(token=s.token_view(made), secret=secret)
+    return v.NewTokenView(token=s.token_view(made), secret=secret)
 
 
 @operation("DELETE", "/tokens/{id}", "tokens:manage", tag="tokens", statuses=(204,), refuses=(404,))

@@ -6,6 +6,7 @@ import time
 
 from msgspec import UNSET
 
+from outlast.errors import NotFound
 from outlast.functions import registry
 from outlast.http import requests as r
 from outlast.http import shapes as s
@@ -13,6 +14,8 @@ from outlast.http.api.runs import given
 from outlast.http.operations import Call, operation
 from outlast.http.starting import known_workflow
 from outlast.http.statistics import statistics_of
+from outlast.views import build
+from outlast.views import types as v
 
 WEEK = 7 * 86_400_000_000
 """In microseconds."""
@@ -54,11 +57,31 @@ async def get_statistics(call: Call) -> s.StatisticsView:
     "/workflows/{workflow}/versions",
     "workflows:read",
     tag="workflows",
-    answers=s.VersionListView,
+    answers=v.VersionListView,
     refuses=(404,),
 )
-async def list_versions(call: Call) -> s.VersionListView:
+async def list_versions(call: Call) -> v.VersionListView:
     """List the versions of a workflow that runs are of, the one used last first."""
     name = call.path["workflow"]
     versions = await call.engine.versions.of(name)
-    return s.VersionListView(workflow=name, versions=tuple(map(s.version_view, versions)))
+    return v.VersionListView(workflow=name, versions=tuple(map(build.version_view, versions)))
+
+
+@operation(
+    "GET",
+    "/workflows/{workflow}/diff",
+    "workflows:read",
+    tag="workflows",
+    query=r.CompareVersions,
+    answers=s.VersionDiffView,
+    refuses=(404,),
+)
+async def compare_versions(call: Call) -> s.VersionDiffView:
+    """Compare the code of two versions of a workflow that runs are of."""
+    query: r.CompareVersions = call.query
+    name = call.path["workflow"]
+    known = {each.version for each in await call.engine.versions.of(name)}
+    for version in (query.old, query.new):
+        if version not in known:
+            raise NotFound(f"no run of workflow {name[:200]} is of version {version[:64]}")
+    return s.VersionDiffView(old=query.old, new=query.new, diff=await call.engine.versions.diff(query.old, query.new))

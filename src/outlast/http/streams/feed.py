@@ -15,9 +15,9 @@ from outlast.client import Engine
 from outlast.errors import NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.http.shapes import event_view
 from outlast.ledger.reading import read_events
 from outlast.lifecycle.status import RunStatus
+from outlast.views.build import event_view
 
 log = logging.getLogger("outlast.http")
 

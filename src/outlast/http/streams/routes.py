@@ -158,6 +158,11 @@ async def _who(websocket: WebSocket, state: ServerState) -> Principal | None:
     """The sender; a session must come from a page of this server."""
     connection: HTTPConnection = websocket
     who = await state.auth.principal(connection.headers.get("authorization"), connection.cookies.get(COOKIE))
+    if state.limit is not None:
+        try:
+            state.limit.check(connection, who)
+        except HttpError:
+            return None
     if who is not None and who.kind != "token":
         scheme = {"ws": "http", "wss": "https"}[connection.url.scheme]
         origin = connection.headers.get("origin")

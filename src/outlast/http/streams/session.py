@@ -8,10 +8,12 @@ from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
 from outlast.history.ids import RunId
+from outlast.http import page
 from outlast.http.auth import Principal
-from outlast.http.shapes import error_view, line_view, question_view
+from outlast.http.shapes import question_view
 from outlast.http.state import ServerState
 from outlast.http.streams.feed import Feed, Feeds, encode, one_line
+from outlast.views.build import error_view, line_view
 
 HEARTBEAT_S = 15.0
 """Without other messages, one is sent this often."""
@@ -129,7 +131,8 @@ class Session:
     async def messages(self) -> AsyncIterator[Message]:
         """All messages, until the server shuts down or the credential ends."""
         clock = asyncio.get_running_loop().time
-        yield _message("open", time=await self._engine.diagnostics.now(), heartbeat_s=HEARTBEAT_S)
+        now = await self._engine.diagnostics.now()
+        yield _message("open", time=now, heartbeat_s=HEARTBEAT_S, build=page.build())
         if self._inbox:
             async for message in self._open_questions():
                 yield message

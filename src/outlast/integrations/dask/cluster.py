@@ -21,7 +21,7 @@ from distributed import Client, LocalCluster
 from outlast.errors import ClusterAway, NotBegun
 from outlast.execution.executors import StoredResult
 from outlast.execution.process_helper import Confirm, OnMessage, no_confirmation
-from outlast.execution.process_wire import AttemptInfo, Call
+from outlast.execution.process_wire import Call
 from outlast.execution.processes import PoolClosed, ProcessDied
 from outlast.history.events import Failure
 from outlast.integrations.dask import remote
@@ -78,18 +78,11 @@ class DaskCluster:
         self._is_closed = False
 
     async def run(
-        self,
-        entry: str,
-        main: str,
-        inputs: bytes,
-        attempt: AttemptInfo,
-        *,
-        on_message: OnMessage | None = None,
-        confirm: Confirm = no_confirmation,
+        self, call: Call, inputs: bytes, *, on_message: OnMessage | None = None, confirm: Confirm = no_confirmation
     ) -> bytes | StoredResult | Failure:
-        call = _encode_call(Call(1, entry, main, attempt))
+        encoded = _encode_call(call)
         while True:
-            answer = await self._hand_over(entry, call, inputs, on_message, confirm)
+            answer = await self._hand_over(call.entry, encoded, inputs, on_message, confirm)
             if answer is not None:
                 return answer
             # It had not started: its worker or the scheduler was lost before.

@@ -17,36 +17,20 @@ from msgspec import structs
 
 from outlast.lifecycle.diagnosis.damage import damage, lost_tail, missing_blobs
 from outlast.lifecycle.diagnosis.derived_rows import related, wrong_derived_rows
-from outlast.lifecycle.diagnosis.evidence import (
-    Evidence,
-    Finding,
-    HandOver,
-    Holder,
-    Open,
-    RelatedRun,
-    Remedy,
-    Rewrite,
-    Say,
-    Settle,
-)
+from outlast.lifecycle.diagnosis.evidence import Evidence as Evidence
+from outlast.lifecycle.diagnosis.evidence import Finding as Finding
+from outlast.lifecycle.diagnosis.evidence import HandOver as HandOver
+from outlast.lifecycle.diagnosis.evidence import Holder as Holder
+from outlast.lifecycle.diagnosis.evidence import Open as Open
+from outlast.lifecycle.diagnosis.evidence import RelatedRun as RelatedRun
+from outlast.lifecycle.diagnosis.evidence import Remedy as Remedy
+from outlast.lifecycle.diagnosis.evidence import Rewrite as Rewrite
+from outlast.lifecycle.diagnosis.evidence import Say as Say
+from outlast.lifecycle.diagnosis.evidence import Settle as Settle
 from outlast.lifecycle.diagnosis.info import held, stopped, unused_branches, unwatched, waiting
 from outlast.lifecycle.diagnosis.stalled import failed_without_consequence, left_behind, unmet_jump
 from outlast.lifecycle.diagnosis.summary_checks import contradicted, stale
 from outlast.lifecycle.diagnosis.versions import versions
-
-__all__ = [
-    "Evidence",
-    "Finding",
-    "HandOver",
-    "Holder",
-    "Open",
-    "RelatedRun",
-    "Remedy",
-    "Rewrite",
-    "Say",
-    "Settle",
-    "diagnose",
-]
 
 Rule: TypeAlias = Callable[[Evidence], Iterator[Finding]]
 

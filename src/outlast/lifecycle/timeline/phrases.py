@@ -54,6 +54,8 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 def plain(text: str, *, keep_indent: bool = False) -> str:
     """The text on one line without effect on a terminal: white space becomes a space, control characters are escaped."""
+    if text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " ":  # nearly always
+        return text
     words = text if keep_indent else " ".join(text.split())
     if words.isprintable():
         return words

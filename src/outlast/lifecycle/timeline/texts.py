@@ -7,6 +7,7 @@ variant of a type, `NodeFailed.retried`; `_VARIANTS` gives the variant of an eve
 from __future__ import annotations
 
 from collections.abc import Callable
+from string import Formatter
 from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Raw
@@ -148,48 +149,45 @@ def key_of(event: e.AnyEvent) -> str:
 
 def text_of(event: e.AnyEvent, time: int) -> str:
     """The text of the event, on one line; `time` is the time of its entry, in microseconds."""
-    key = key_of(event)
-    return TEXTS[key][1].format_map(_Fields(event, time)) if key in TEXTS else ""
+    parts: list[str] = []
+    for literal, name, spec in _PARTS.get(key_of(event), ()):
+        parts.append(literal)
+        if name and (shown := _rendered(event, name, getattr(event, name), time)):
+            parts.append(spec.replace("%", shown) if spec else shown)
+    return "".join(parts)
 
 
 def level_of(key: str) -> Level:
     return TEXTS[key][0] if key in TEXTS else INFO
 
 
-class _Fields(dict[str, "_Part"]):
-    """The fields of an event, rendered on first use."""
-
-    def __init__(self, event: e.AnyEvent, time: int) -> None:
-        super().__init__()
-        self._event, self._time = event, time
-
-    def __missing__(self, name: str) -> _Part:
-        return _Part(self._rendered(name, getattr(self._event, name)))
-
-    def _rendered(self, name: str, field: Any) -> str:
-        if isinstance(field, Raw):
-            return say.value(field) or ("null" if name == "answer" else "")
-        if isinstance(field, e.Failure):
-            return say.cropped(say.failure(field), 140)
-        if isinstance(field, tuple):
-            return say.listed(field)
-        if name in ("due", "retry_at"):
-            return say.duration(field - self._time) if field is not None else ""
-        if isinstance(field, float):
-            return say.duration(field * 1000) if field else ""
-        if isinstance(field, int):
-            return "" if name == "attempt" and field == 1 else str(field or "")
-        if isinstance(self._event, e.VersionChanged) and name != "reason":
+def _rendered(event: e.AnyEvent, name: str, field: Any, time: int) -> str:
+    """A field as text; empty if it has no value."""
+    if isinstance(field, str):
+        if name in ("interaction", "node"):
+            return say.name(field)
+        if isinstance(event, e.VersionChanged) and name != "reason":
             return say.plain(field)[:8]
         if name == "cleanup" and field == "none":
             return ""
-        if name in ("interaction", "node"):
-            return say.name(field)
-        return say.cropped(field or "", 140 if name == "reason" else say.MAX_VALUE)
+        return say.cropped(field, 140 if name == "reason" else say.MAX_VALUE)
+    if isinstance(field, Raw):
+        return say.value(field) or ("null" if name == "answer" else "")
+    if isinstance(field, e.Failure):
+        return say.cropped(say.failure(field), 140)
+    if isinstance(field, tuple):
+        return say.listed(field)
+    if field is None:
+        return ""
+    if name in ("due", "retry_at"):
+        return say.duration(field - time)
+    if isinstance(field, float):
+        return say.duration(field * 1000) if field else ""
+    return "" if name == "attempt" and field == 1 else str(field or "")
 
 
-class _Part(str):
-    """A rendered field."""
-
-    def __format__(self, spec: str) -> str:
-        return spec.replace("%", self) if spec and self else str(self)
+_PARTS = {
+    key: tuple((literal, name or "", spec or "") for literal, name, spec, _ in Formatter().parse(template))
+    for key, (_, template) in TEXTS.items()
+}
+"""For each key, the literal texts, each followed by a field and its spec."""

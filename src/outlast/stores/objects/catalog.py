@@ -42,7 +42,10 @@ class CatalogObjects(ObjectStoreBase):
                 run_index = await self._look(run, known)
         except Damaged as damage:
             return Derived(None, faults=(str(damage),))
-        return Derived(None) if run_index is None else Derived(run_index.head, run_index.summary, run_index.waits)
+        if run_index is None:
+            return Derived(None)
+        interrupted = bool(run_index.interrupted or run_index.held)
+        return Derived(run_index.head, run_index.summary, run_index.waits, interrupted=interrupted)
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
         self._require_writable()

@@ -9,7 +9,7 @@ end that was read before.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection
 from functools import partial
 
 import msgspec
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Enrolled, Holding
+from outlast.store import Claim, Enrolled, Holding, Names, Runs
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
 from outlast.stores.objects.run_index import Holder, RunIndex, fresh
@@ -132,12 +132,7 @@ class ClaimObjects(ObjectStoreBase):
     # --- claiming
 
     async def claim(
-        self,
-        worker: WorkerId,
-        *,
-        runs: Sequence[RunId] | None = None,
-        workflows: Collection[str] | None = None,
-        limit: int = 1,
+        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
     ) -> list[Claim]:
         self._require_writable()
         named = runs is not None

@@ -7,6 +7,7 @@ the events follow. A segment is a JSON line with the sizes of its objects, follo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 import msgspec
 from msgspec import Struct
@@ -56,6 +57,8 @@ class Landed(Struct, frozen=True, gc=False):
         return self.append.record
 
 
+_RECORD = attrgetter("run", "first", "count", "branch", "epoch", "kind", "id", "time", "digest")
+_APPEND = attrgetter("summary", "opens", "closes", "claim", "release")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
 _sizes = msgspec.json.Decoder(list[int]).decode
@@ -65,28 +68,9 @@ _ERRORS = (msgspec.DecodeError, UnicodeDecodeError, ValueError)
 def sealed(append: Append, marks: dict[str, str]) -> bytes:
     """Encode an append as an object."""
     record, head = append.record, append.head
-    line = _Line(
-        run=record.run,
-        first=record.first,
-        count=record.count,
-        branch=record.branch,
-        epoch=record.epoch,
-        kind=record.kind,
-        id=record.id,
-        time=record.time,
-        digest=record.digest,
-        size=len(record.body),
-        head_epoch=head.epoch,
-        branch_first=head.branch_first,
-        closed=head.closed,
-        ready=head.ready,
-        summary=append.summary,
-        opens=append.opens,
-        closes=append.closes,
-        claim=append.claim,
-        release=append.release,
-        marks=marks,
-    )
+    of_head = len(record.body), head.epoch, head.branch_first, head.closed, head.ready
+    fields = (*_RECORD(record), *of_head, *_APPEND(append), marks)
+    line = _Line(*fields)
     return b"%b\n%b" % (_encode(line), record.body)
 
 

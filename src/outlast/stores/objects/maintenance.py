@@ -5,24 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import obstore
-from msgspec import Struct
 
 from outlast.history.ids import RunId
 from outlast.stores.objects import ObjectStore, keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.run_index import UNFINISHED_FOLDER
-from outlast.stores.shared import WorkerRuns
-
-
-class Contents(Struct, frozen=True):
-    """The contents of a bucket. `bytes` is the size of everything but the blobs."""
-
-    library: str
-    bytes: int
-    runs: dict[str, int]
-    workers: tuple[WorkerRuns, ...]
-    blob_count: int
-    blob_bytes: int
+from outlast.stores.shared import Contents, WorkerRuns
 
 
 async def look(bucket: Bucket) -> Contents:
@@ -46,7 +34,14 @@ async def look(bucket: Bucket) -> Contents:
     counts = await _counts(store, runs)
     await store.close()
     found = tuple(worker for worker in workers if worker is not None)
-    return Contents(f"obstore {obstore.__version__}", others, counts, found, blobs["count"], blobs["bytes"])
+    return Contents(
+        library=f"obstore {obstore.__version__}",
+        bytes=others,
+        runs=counts,
+        workers=found,
+        blob_count=blobs["count"],
+        blob_bytes=blobs["bytes"],
+    )
 
 
 async def _counts(store: ObjectStore, folders: dict[str, str]) -> dict[str, int]:

@@ -12,14 +12,19 @@ from typing import Any
 
 import msgspec
 
+from outlast.history.record import Record
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.summary import RunSummary
 from outlast.store import Append, search_text
 from outlast.stores.postgres.rows import escape
+from outlast.stores.shared import encode_summary
 
 LARGEST_PART = 64 << 20
 """Approximate bytes of bodies in one call; the server limits a message to one gigabyte."""
 
 _encode = msgspec.json.Encoder().encode
 
+_HEAD = ("version", "digest", "epoch", "branch", "branch_first", "closed", "ready")
 APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 47))})"
 
 
@@ -49,23 +54,8 @@ def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
     """Return the arguments of the server's function, in its order."""
     records, heads = [append.record for append in batch], [append.head for append in batch]
     return [
-        [record.run for record in records],
-        [record.first for record in records],
-        [record.count for record in records],
-        [record.branch for record in records],
-        [record.epoch for record in records],
-        [record.kind for record in records],
-        [record.id for record in records],
-        [record.time for record in records],
-        [record.body for record in records],
-        [record.digest for record in records],
-        [head.version for head in heads],
-        [head.digest for head in heads],
-        [head.epoch for head in heads],
-        [head.branch for head in heads],
-        [head.branch_first for head in heads],
-        [head.closed for head in heads],
-        [head.ready for head in heads],
+        *([getattr(record, name) for record in records] for name in Record.__struct_fields__),
+        *([getattr(head, name) for head in heads] for name in _HEAD),
         [append.release for append in batch],
         [append.claim for append in batch],
         *_summaries(batch),
@@ -80,44 +70,31 @@ def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
 def _summaries(batch: Sequence[Append]) -> list[list[Any]]:
     found = [(place, append.summary) for place, append in enumerate(batch, 1) if append.summary is not None]
     tags = [(place, tag) for place, summary in found for tag in dict.fromkeys(summary.tags)]
-    return [
-        [place for place, _ in found],
-        [summary.run for _, summary in found],
-        [summary.at for _, summary in found],
-        [str(summary.status) for _, summary in found],
-        [escape(summary.workflow) for _, summary in found],
-        [escape(summary.parent) for _, summary in found],
-        [escape(summary.exclusive) for _, summary in found],
-        [summary.created for _, summary in found],
-        [summary.updated for _, summary in found],
-        [escape(search_text(summary)) for _, summary in found],
-        [_encode(summary) for _, summary in found],
-        [place for place, _ in tags],
-        [escape(tag) for _, tag in tags],
-    ]
+    rows = [(place, summary.run, *summary_row(summary)) for place, summary in found]
+    return [*transposed(rows, 11), *transposed([(place, escape(tag)) for place, tag in tags], 2)]
 
 
 def _waits(batch: Sequence[Append]) -> list[list[Any]]:
-    needs = [
-        (place, append.record.run, name)
-        for place, append in enumerate(batch, 1)
-        for name in dict.fromkeys(append.needs)
-    ]
-    closes = [(place, name) for place, append in enumerate(batch, 1) for name in append.closes]
-    opens = [
-        (place, wait)
-        for place, append in enumerate(batch, 1)
-        for wait in {each.name: each for each in append.opens}.values()
-    ]
-    return [
-        [place for place, _, _ in needs],
-        [run for _, run, _ in needs],
-        [escape(name) for _, _, name in needs],
-        [place for place, _ in closes],
-        [escape(name) for _, name in closes],
-        [place for place, _ in opens],
-        [escape(wait.name) for _, wait in opens],
-        [wait.kind for _, wait in opens],
-        [wait.due for _, wait in opens],
-        [_encode(wait) for _, wait in opens],
-    ]
+    needs, closes, opens = list[Any](), list[Any](), list[Any]()
+    for place, append in enumerate(batch, 1):
+        needs += [(place, append.record.run, escape(name)) for name in dict.fromkeys(append.needs)]
+        closes += [(place, escape(name)) for name in append.closes]
+        opens += [(place, *wait_row(wait)) for wait in {each.name: each for each in append.opens}.values()]
+    return [*transposed(needs, 3), *transposed(closes, 2), *transposed(opens, 5)]
+
+
+def wait_row(wait: Wait) -> tuple[Any, ...]:
+    """Return the columns of a wait's row after its run."""
+    return escape(wait.name), wait.kind, wait.due, _encode(wait)
+
+
+def summary_row(summary: RunSummary) -> tuple[Any, ...]:
+    """Return the columns of a summary's row after its run."""
+    names = escape(summary.workflow), escape(summary.parent), escape(summary.exclusive)
+    times = summary.created, summary.updated
+    return summary.at, str(summary.status), *names, *times, escape(search_text(summary)), encode_summary(summary)
+
+
+def transposed(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
+    """Return the columns of these rows, one array for each."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]

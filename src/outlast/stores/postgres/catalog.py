@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Derived, Head, Listed, Page, RunFilter, search_text, unreadable
+from outlast.store import Derived, Head, Listed, Page, RunFilter, unreadable
+from outlast.stores.postgres.batches import summary_row, transposed, wait_row
 from outlast.stores.postgres.rows import Rows, escape, unescape
-from outlast.stores.postgres.wakeups import read_wait
-from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import (
+    bounded,
+    catalogue_faults,
+    check_limit,
+    cursor,
+    page_of,
+    read_wait,
+    summary_of,
+)
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
 _CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
@@ -23,7 +29,8 @@ _DERIVED = """
 select h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready,
     c.at, c.status, c.workflow, c.parent, c.exclusive, c.created, c.updated, c.text, c.body,
     array(select t.tag from {s}.tag t where t.run = coalesce(h.id, c.id)),
-    array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id))
+    array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id)),
+    coalesce(h.interrupted, '') != ''
 from (select $1::text as run) given left join {s}.head h on h.run = given.run
 left join {s}.catalogue c on c.id = coalesce(h.id, (select o.id from {s}.catalogue o where o.run = given.run limit 1))"""
 _REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
@@ -32,8 +39,6 @@ insert into {s}.scratch (run, body)
 select head.id, given.body from unnest($1::text[], $2::bytea[]) as given (run, body)
 join {s}.head on head.run = given.run order by head.id
 on conflict (run) do update set body = excluded.body"""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class CatalogRows(Rows):
@@ -57,7 +62,7 @@ class CatalogRows(Rows):
                 faults.append(f"the row of the wait {name!r} cannot be decoded")
             else:
                 found[wait.name] = wait
-        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults))
+        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults), rows[0][18])
 
     def _derived_summary(self, run: RunId, row: Any, tags: Any, faults: list[str]) -> RunSummary | None:
         if row[0] is None:
@@ -67,7 +72,7 @@ class CatalogRows(Rows):
         except Damaged as damage:
             faults.append(str(damage))
             return None
-        faults += catalogue_faults(_COLUMNS, row, _row(summary), tags, [escape(tag) for tag in summary.tags])
+        faults += catalogue_faults(_COLUMNS, row, summary_row(summary), tags, [escape(tag) for tag in summary.tags])
         return summary
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
@@ -75,12 +80,9 @@ class CatalogRows(Rows):
             _REWRITE,
             escape(summary.run),
             closed,
-            *_row(summary),
+            *summary_row(summary),
             [escape(tag) for tag in dict.fromkeys(summary.tags)],
-            [escape(wait.name) for wait in waits],
-            [escape(wait.kind) for wait in waits],
-            [wait.due for wait in waits],
-            [_encode(wait) for wait in waits],
+            *transposed([wait_row(wait) for wait in waits], 4),
             is_repeatable=True,
         )
         return bool(rows[0][0])
@@ -95,7 +97,7 @@ class CatalogRows(Rows):
             _CORRECT,
             escape(summary.run),
             bounded(seen),
-            *_row(summary),
+            *summary_row(summary),
             [escape(tag) for tag in dict.fromkeys(summary.tags)],
         )
         return bool(rows[0][0])
@@ -103,21 +105,6 @@ class CatalogRows(Rows):
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
         if scratch:
             await self._db.write(_NOTE, [escape(run) for run in scratch], list(scratch.values()), is_repeatable=True)
-
-
-def _row(summary: RunSummary) -> tuple[Any, ...]:
-    """Return the columns of a summary's row after its run."""
-    return (
-        summary.at,
-        str(summary.status),
-        escape(summary.workflow),
-        escape(summary.parent),
-        escape(summary.exclusive),
-        summary.created,
-        summary.updated,
-        escape(search_text(summary)),
-        encode_summary(summary),
-    )
 
 
 def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scratch: bytes | None) -> Listed:

@@ -6,12 +6,12 @@ does not prove that a worker is dead, so its claims end only with its lease.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import msgspec
 
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Enrolled, Holding
+from outlast.store import Claim, Enrolled, Holding, Names, Runs
 from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import bounded, names_in
 
@@ -62,12 +62,7 @@ class ClaimRows(Rows):
         await self._db.write(_RETIRE, escape(worker), is_repeatable=True)
 
     async def claim(
-        self,
-        worker: WorkerId,
-        *,
-        runs: Sequence[RunId] | None = None,
-        workflows: Collection[str] | None = None,
-        limit: int = 1,
+        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
     ) -> list[Claim]:
         named = None if runs is None else [escape(run) for run in dict.fromkeys(runs)]
         names = None if workflows is None or runs is not None else [escape(name) for name in workflows]

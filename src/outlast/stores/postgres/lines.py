@@ -7,6 +7,7 @@ from typing import Any
 
 from outlast.history.ids import RunId
 from outlast.store import LINES_PER_ATTEMPT, Line
+from outlast.stores.postgres.batches import transposed
 from outlast.stores.postgres.rows import Rows, escape, unescape
 from outlast.stores.shared import bounded, check_limit
 
@@ -23,17 +24,17 @@ class LineRows(Rows):
         self._db.require_writable()
         if not lines:
             return
-        await self._db.write(
-            _KEEP,
-            [escape(line.run) for line in lines],
-            [escape(line.node) for line in lines],
-            [line.attempt for line in lines],
-            [line.time for line in lines],
-            [escape(line.level) for line in lines],
-            [escape(line.logger) for line in lines],
-            [escape(line.text) for line in lines],
-            LINES_PER_ATTEMPT,
-        )
+        rows = [
+            (
+                escape(each.run),
+                escape(each.node),
+                each.attempt,
+                each.time,
+                *map(escape, (each.level, each.logger, each.text)),
+            )
+            for each in lines
+        ]
+        await self._db.write(_KEEP, *transposed(rows, 7), LINES_PER_ATTEMPT)
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from outlast.history.ids import WorkerId
 from outlast.stores.postgres.connections import Connection
 from outlast.stores.postgres.rows import Rows, unescape
 from outlast.stores.postgres.schema import has_schema, in_schema
-from outlast.stores.shared import VERSION, WorkerRuns
+from outlast.stores.shared import Contents, WorkerRuns
 
 _BYTES = """
 select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
@@ -18,19 +16,6 @@ _WORKERS = """
 select w.id, w.expires > {s}.clock(0), w.expires, (select count(*) from {s}.claim c where c.worker = w.id)
 from {s}.worker w order by w.id"""
 _BLOBS = "select count(*), coalesce(sum(size), 0)::bigint from {s}.blob where hash is not null"
-
-
-class Contents(NamedTuple):
-    """The contents of a schema; version 0 if it does not exist."""
-
-    shown: str
-    version: int
-    library: str
-    bytes: int
-    runs: dict[str, int]
-    workers: tuple[WorkerRuns, ...]
-    blob_count: int
-    blob_bytes: int
 
 
 class MaintenanceRows(Rows):
@@ -45,7 +30,7 @@ class MaintenanceRows(Rows):
         major, minor = connection.get_server_version()[:2]
         library = f"PostgreSQL {major}.{minor}"
         if not await has_schema(connection, schema):
-            return Contents(shown, 0, library, 0, {}, (), 0, 0)
+            return Contents(path=shown, schema=0, library=library)
         size = await connection.fetchval(_BYTES, schema)
         runs = await connection.fetch(in_schema(_RUNS, schema))
         workers = await connection.fetch(in_schema(_WORKERS, schema))
@@ -53,4 +38,12 @@ class MaintenanceRows(Rows):
         enrolled = tuple(
             WorkerRuns(WorkerId(unescape(id)), is_live, until, held) for id, is_live, until, held in workers
         )
-        return Contents(shown, VERSION, library, size, dict(runs), enrolled, blobs[0], blobs[1])
+        return Contents(
+            path=shown,
+            library=library,
+            bytes=size,
+            runs=dict(runs),
+            workers=enrolled,
+            blob_count=blobs[0],
+            blob_bytes=blobs[1],
+        )

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-import msgspec
-
-from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.store import Append, Due, Notify, unreadable_wait
+from outlast.store import Append, Due, Notify
 from outlast.stores.postgres.change_feed import ChangeFeed
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.rows import Rows, escape, unescape
-from outlast.stores.shared import bounded, check_limit, invalid_cursor
+from outlast.stores.shared import bounded, check_limit, due_of, invalid_cursor, wait_of
 
 _WAIT = """
 select w.body from {s}.head h join {s}.wait w on w.run = h.id and md5(w.name) = md5($2) where h.run = $1"""
@@ -28,16 +25,6 @@ _AFTER = """
 and w.due >= $3 and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)"""
 _NEXT = "select min(due) from {s}.wait where due is not null"
 _NOW = "select {s}.clock($1)"
-
-_decode = msgspec.json.Decoder(Wait).decode
-
-
-def read_wait(body: bytes) -> Wait | None:
-    """Decode a stored wait; None if that fails."""
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 class WakeupRows(Rows):
@@ -53,24 +40,19 @@ class WakeupRows(Rows):
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
         rows = await self._db.read(_WAIT, escape(run), escape(name))
-        if not rows:
-            return None
-        wait = read_wait(rows[0][0])
-        if wait is None:
-            raise Damaged(f"the row of the wait {name!r} cannot be decoded", run=run)
-        return wait
+        return wait_of(run, name, rows[0][0]) if rows else None
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         rows = await self._db.read(_WAITS, _cursor(after, limit), escape(kind), bounded(limit) + 1)
         shown = rows[:limit]
         following = str(shown[-1][1]) if len(rows) > limit else ""
-        return [_due(run, name, None, body) for run, _, name, body in shown], following
+        return [due_of(run, unescape(name), None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         place = () if after is None else (after.wait.due, escape(after.run), escape(after.wait.name))
         sql = _DUE.format("" if after is None else _AFTER)
         rows = await self._db.read(sql, self.skew, max(0, bounded(limit)), *place)
-        return [_due(*row) for row in rows]
+        return [due_of(run, unescape(name), due, body) for run, name, due, body in rows]
 
     async def next_due(self) -> int | None:
         found: int | None = (await self._db.read(_NEXT))[0][0]
@@ -81,11 +63,6 @@ class WakeupRows(Rows):
 
     def _announce_own(self, landed: Sequence[Append]) -> None:
         self._change_feed.publish(landed)
-
-
-def _due(run: str, name: str, due: int | None, body: bytes) -> Due:
-    wait = read_wait(body)
-    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, unescape(name), due)
 
 
 def _cursor(after: str, limit: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Literal
 
 import apsw
@@ -43,6 +44,8 @@ _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
 _CLAIM = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
 _RELEASE = "delete from claim where run = ? and epoch = ?"
 
+_RECORD = attrgetter("first", "count", "branch", "epoch", "kind", "id", "time", "body", "digest")
+_HEAD = attrgetter("version", "digest", "epoch", "branch", "branch_first", "closed")
 _OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
 
 
@@ -215,18 +218,7 @@ class _Rows:
 
 
 def _log_row(record: Record, id: int) -> tuple[Any, ...]:
-    return (
-        id,
-        record.first,
-        record.count,
-        record.branch,
-        record.epoch,
-        record.kind,
-        record.id,
-        record.time,
-        record.body,
-        record.digest,
-    )
+    return id, *_RECORD(record)
 
 
 def _only_advances_head(append: Append) -> bool:
@@ -264,36 +256,15 @@ def _advance_row(append: Append, id: int) -> tuple[Any, ...]:
 def _move(append: Append, id: int) -> tuple[Any, ...]:
     record, head = append.record, append.head
     is_guest = record.epoch == 0
-    values = (
-        head.version,
-        head.digest,
-        head.epoch,
-        head.branch,
-        head.branch_first,
-        head.closed,
-        head.ready if append.release or is_guest else None,
-        append.release,
-        id,
-        record.first - 1,
-    )
+    ready = head.ready if append.release or is_guest else None
+    values = (*_HEAD(head), ready, append.release, id, record.first - 1)
     return values if is_guest else (*values, record.epoch)  # a guest's append carries no epoch
 
 
 def _new_head(append: Append, id: int) -> tuple[Any, ...]:
     head = append.head
-    return (
-        id,
-        head.run,
-        head.version,
-        head.digest,
-        head.epoch,
-        head.branch,
-        head.branch_first,
-        head.closed,
-        head.ready,
-        head.epoch,
-        "" if append.claim is None else f"expired:{append.claim}",
-    )
+    interrupted = "" if append.claim is None else f"expired:{append.claim}"
+    return id, head.run, *_HEAD(head), head.ready, head.epoch, interrupted
 
 
 def _has_waits(db: apsw.Connection, id: int, names: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import apsw
@@ -12,9 +13,18 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, search_text, unreadable
-from outlast.stores.shared import bounded, catalogue_faults, check_limit, cursor, encode_summary, page_of, summary_of
+from outlast.stores.shared import (
+    bounded,
+    catalogue_faults,
+    check_limit,
+    cursor,
+    encode_summary,
+    page_of,
+    read_wait,
+    summary_of,
+)
 from outlast.stores.sqlite.rows import Rows, head_of, legible
-from outlast.stores.sqlite.wakeups import OPEN_WAIT, read_wait, wait_row
+from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 _PUT = """
 insert into catalogue (id, run, at, status, workflow, parent, exclusive, created, text, body)
@@ -29,6 +39,8 @@ _AT = "select head.id, coalesce(catalogue.at, 0) from head left join catalogue u
 _NOTE = "insert or replace into scratch (run, body) select id, ? from head where run = ?"
 
 _COLUMNS = ("id", "run", "at", "status", "workflow", "parent", "exclusive", "created", "text", "body")
+_INTERRUPTED = "select interrupted != '' from head where id = ?"
+_SHOWN = attrgetter(*_COLUMNS[1:-2])
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _ID = "select coalesce((select id from head where run = ?), (select id from catalogue where run = ?))"
 _WAIT_ROWS = "select run, name, kind, due, body from wait where run = ?"
@@ -99,7 +111,7 @@ def derived_of(db: apsw.Connection, run: RunId) -> Derived:
             faults.append(f"the row of the wait {row[1]!r} cannot be decoded")
         else:
             waits[wait.name] = wait
-    return Derived(head, summary, waits, tuple(faults))
+    return Derived(head, summary, waits, tuple(faults), bool(db.execute(_INTERRUPTED, (id,)).get))
 
 
 def _derived_summary(db: apsw.Connection, run: RunId, id: int, faults: list[str]) -> RunSummary | None:
@@ -143,18 +155,7 @@ def put_summaries(
 
 
 def _row(id: int, summary: RunSummary) -> tuple[Any, ...]:
-    return (
-        id,
-        summary.run,
-        summary.at,
-        summary.status,
-        summary.workflow,
-        summary.parent,
-        summary.exclusive,
-        summary.created,
-        search_text(summary),
-        encode_summary(summary),
-    )
+    return id, *_SHOWN(summary), search_text(summary), encode_summary(summary)
 
 
 def _listed(run: Any, created: Any, status: Any, workflow: Any, body: Any, scratch: Any) -> Listed:

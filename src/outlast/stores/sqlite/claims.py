@@ -21,7 +21,7 @@ import msgspec
 
 from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Enrolled, Holding
+from outlast.store import Claim, Enrolled, Holding, Names, Runs
 from outlast.stores.shared import LARGEST, names_in
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows, legible
@@ -114,12 +114,7 @@ class ClaimRows(Rows):
         self._unlock(worker)
 
     async def claim(
-        self,
-        worker: WorkerId,
-        *,
-        runs: Sequence[RunId] | None = None,
-        workflows: Collection[str] | None = None,
-        limit: int = 1,
+        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
     ) -> list[Claim]:
         def write(db: apsw.Connection) -> list[Claim]:
             free = self._named(db, worker, runs) if runs is not None else self._claimable(db, worker, workflows, limit)

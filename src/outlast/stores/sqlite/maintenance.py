@@ -10,11 +10,10 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
-from msgspec import Struct
 
 from outlast.errors import Damaged
 from outlast.history.ids import WorkerId
-from outlast.stores.shared import VERSION
+from outlast.stores.shared import Contents, WorkerRuns
 from outlast.stores.sqlite.database import complete_creation, translating
 from outlast.stores.sqlite.schema import has_schema
 
@@ -27,31 +26,15 @@ _WORKERS = """
 select id, expires, (select count(*) from claim where claim.worker = worker.id) from worker order by id"""
 
 
-class Enrolled(Struct, frozen=True):
-    """A registered worker and the number of runs it holds."""
-
-    worker: WorkerId
-    expires: int
-    runs: int
-
-
-class Contents(Struct, frozen=True):
-    """The contents of a file; version 0 if it is empty."""
-
-    version: int
-    library: str
-    runs: dict[str, int] = {}
-    workers: tuple[Enrolled, ...] = ()
-
-
 def look(path: Path) -> Contents:
-    """Return the contents of the file at `path`."""
+    """Return the contents of the file at `path`, without sizes. The locks of its workers are not checked."""
     with translating(f"look into {path}"), closing(_reader(path)) as db:
         if not has_schema(db):
-            return Contents(0, apsw.sqlite_lib_version())
+            return Contents(schema=0, library=apsw.sqlite_lib_version())
         runs = {str(status): int(count) for status, count in db.execute(_RUNS)}
-        workers = tuple(Enrolled(WorkerId(str(id)), int(until), int(held)) for id, until, held in db.execute(_WORKERS))
-        return Contents(VERSION, apsw.sqlite_lib_version(), runs, workers)
+        rows = db.execute(_WORKERS)
+        workers = tuple(WorkerRuns(WorkerId(str(id)), False, int(until), int(held)) for id, until, held in rows)
+        return Contents(library=apsw.sqlite_lib_version(), runs=runs, workers=workers)
 
 
 def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:

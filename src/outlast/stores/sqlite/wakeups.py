@@ -10,11 +10,11 @@ from typing import Any
 import apsw
 import msgspec
 
-from outlast.errors import Damaged, StoreError
+from outlast.errors import StoreError
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.store import Due, Notify, unreadable_wait
-from outlast.stores.shared import Subscriptions, bounded, check_limit, invalid_cursor
+from outlast.store import Due, Notify
+from outlast.stores.shared import Subscriptions, bounded, check_limit, due_of, invalid_cursor, wait_of
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows
 
@@ -36,20 +36,11 @@ _NEWEST = "select coalesce(max(id), 0) from log"
 _NEW_RUNS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Wait).decode
 
 
 def wait_row(id: int, wait: Wait) -> tuple[Any, ...]:
     """Return the stored row of a wait; `id` is the row id of its run."""
     return id, wait.name, wait.kind, wait.due, _encode(wait)
-
-
-def read_wait(body: Any) -> Wait | None:
-    """Decode a stored wait; None if that fails."""
-    try:
-        return _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
-        return None
 
 
 class WakeupRows(Rows):
@@ -65,12 +56,7 @@ class WakeupRows(Rows):
     async def wait(self, run: RunId, name: str) -> Wait | None:
         with self._db.reading() as db:
             body = db.execute(_WAIT, (run, name)).get
-        if body is None:
-            return None
-        wait = read_wait(body)
-        if wait is None:
-            raise Damaged(f"the row of the wait {name!r} cannot be decoded", run=run)
-        return wait
+        return None if body is None else wait_of(run, name, body)
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         place, name = _cursor(after, limit)
@@ -79,14 +65,14 @@ class WakeupRows(Rows):
         rows = await self._db.scan(lambda db: list(db.execute(sql, values)))
         shown = rows[:limit]
         following = f"{shown[-1][1]}:{shown[-1][2]}" if len(rows) > limit else ""
-        return [_due(run, name, None, body) for run, _, name, body in shown], following
+        return [due_of(run, str(name), None, body) for run, _, name, body in shown], following
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         sql = _DUE.format("" if after is None else _AFTER)
         place = () if after is None else (after.wait.due, after.wait.due, after.run, after.wait.name)
         with self._db.reading() as db:
             rows = list(db.execute(sql, (self._now(), *place, max(0, bounded(limit)))))
-        return [_due(*row) for row in rows]
+        return [due_of(run, str(name), due, body) for run, name, due, body in rows]
 
     async def next_due(self) -> int | None:
         with self._db.reading() as db:
@@ -133,11 +119,6 @@ class WakeupRows(Rows):
             self._seen = last
         elif landed and self._subscriptions:
             self._own.append((last - landed, last))
-
-
-def _due(run: str, name: str, due: int | None, body: Any) -> Due:
-    wait = read_wait(body)
-    return Due(RunId(run), wait) if wait is not None else unreadable_wait(run, str(name), due)
 
 
 def _cursor(after: str, limit: int) -> tuple[int, str]:

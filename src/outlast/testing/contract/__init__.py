@@ -20,27 +20,15 @@ import pytest
 
 pytest.register_assert_rewrite(*(f"{__name__}.{part.name}" for part in iter_modules(__path__)))
 
-from outlast.testing.contract.blobs import BlobsContract  # noqa: E402
-from outlast.testing.contract.catalog import CatalogContract  # noqa: E402
-from outlast.testing.contract.claims import ClaimsContract  # noqa: E402
-from outlast.testing.contract.documents import DocumentsContract  # noqa: E402
-from outlast.testing.contract.doors import Contract, Doors  # noqa: E402
-from outlast.testing.contract.journal import JournalContract  # noqa: E402
-from outlast.testing.contract.lines import LinesContract  # noqa: E402
-from outlast.testing.contract.wakeups import WakeupsContract  # noqa: E402
-
-__all__ = [
-    "BlobsContract",
-    "CatalogContract",
-    "ClaimsContract",
-    "Contract",
-    "DocumentsContract",
-    "Doors",
-    "JournalContract",
-    "LinesContract",
-    "StoreContract",
-    "WakeupsContract",
-]
+from outlast.testing.contract.blobs import BlobsContract as BlobsContract  # noqa: E402
+from outlast.testing.contract.catalog import CatalogContract as CatalogContract  # noqa: E402
+from outlast.testing.contract.claims import ClaimsContract as ClaimsContract  # noqa: E402
+from outlast.testing.contract.documents import DocumentsContract as DocumentsContract  # noqa: E402
+from outlast.testing.contract.doors import Contract as Contract  # noqa: E402
+from outlast.testing.contract.doors import Doors as Doors  # noqa: E402
+from outlast.testing.contract.journal import JournalContract as JournalContract  # noqa: E402
+from outlast.testing.contract.lines import LinesContract as LinesContract  # noqa: E402
+from outlast.testing.contract.wakeups import WakeupsContract as WakeupsContract  # noqa: E402
 
 
 class StoreContract(

@@ -145,6 +145,16 @@ class LeaseContract(Contract):
         (claim,) = await other.claim(BEN)
         assert (claim.run, claim.previous, claim.cause) == (A, "", "claimed")
 
+    async def test_a_run_that_was_not_released_is_interrupted(self, doors: Doors) -> None:
+        """S6"""
+        store, other = await held_by_ann(doors)
+        assert (await other.derived(A)).interrupted
+        assert await store.release(A, ANN, 1)
+        assert not (await other.derived(A)).interrupted
+        await store.claim(ANN, runs=[A])
+        assert await store.release(A, ANN, 1, ready=True)
+        assert not (await other.derived(A)).interrupted
+
     async def test_a_worker_releases_only_its_own_runs(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)

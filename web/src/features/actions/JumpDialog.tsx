@@ -86,7 +86,10 @@ export default function JumpDialog({ detail, asked, close }: DialogProps<"jump" 
       <div className="flex flex-col gap-3">
         <Explanation detail={detail} kind={asked.kind} chosen={chosen} cutoff={opened?.cutoff ?? null} />
         {isAsked ? (
-          <Field label={asked.kind === "retry" ? "Node" : "Place"} note="an event number also counts">
+          <Field
+            label={asked.kind === "retry" ? "Node" : "Place"}
+            note={asked.kind === "retry" ? "" : "an event number also counts"}
+          >
             {(attributes) => (
               <>
                 <input

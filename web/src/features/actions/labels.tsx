@@ -5,7 +5,6 @@ import {
   CornerUpLeft,
   GitBranch,
   GitFork,
-  Hand,
   type LucideIcon,
   MessageCircleQuestionMark,
   RotateCw,
@@ -21,7 +20,7 @@ export const ICONS: Record<Offer["kind"], LucideIcon> = {
   reject: X,
   answer: MessageCircleQuestionMark,
   resume: RotateCw,
-  decide: Hand,
+  decide: RotateCw,
   command: SquareTerminal,
   pause: CirclePause,
   cancel: Ban,
@@ -44,7 +43,7 @@ export function labelOf(offer: Offer): string {
     case "resume":
       return "Resume";
     case "decide":
-      return "Decide…";
+      return "Resume…";
     case "command":
       return "Show the command";
     case "pause":

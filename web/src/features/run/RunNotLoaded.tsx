@@ -11,6 +11,7 @@ export function RunNotLoaded({ run, error, retry }: { run: string; error: Error 
   if (error instanceof Problem && error.status === 404)
     return (
       <EmptyState
+        isPage
         icon={FileQuestionMark}
         title={`There is no run ${run} here.`}
         action={

@@ -1,9 +1,10 @@
-import { ArrowRight, History } from "lucide-react";
+import { ArrowRight, CornerUpLeft, History } from "lucide-react";
 import { type ReactNode, useMemo } from "react";
 import { Link } from "react-router";
-import { useWorkers } from "@/api/queries";
+import { useMay, useWorkers } from "@/api/queries";
 import { count, counted, duration, preciseClock } from "@/model/durations";
 import { cutName, plainName, shortId } from "@/model/names";
+import type { RunLog } from "@/model/run-log";
 import { type OpenWait, type Snapshot, snapshotAt, snapshotOf, type WorkingNode } from "@/model/snapshot";
 import { framesOf, messageOf, shortErrorName } from "@/model/trace";
 import { oneLine } from "@/model/values";
@@ -13,6 +14,7 @@ import { Moment } from "@/ui/Moment";
 import { useNow } from "@/ui/now";
 import { STATUSES, StatusBadge, statusOf } from "@/ui/StatusBadge";
 import { useSettings } from "@/ui/settings";
+import { useActions } from "../actions/store";
 import { Advice } from "./Advice";
 import { addressOf, useRun } from "./context";
 
@@ -66,7 +68,7 @@ const ordinal = (number: number): string => {
 };
 
 function Sentence({ shown }: { shown: Snapshot }): ReactNode {
-  const { detail } = useRun();
+  const { detail, log } = useRun();
   const known = useKnown();
   const { status, error, failed, working } = shown;
   if (shown.held)
@@ -107,11 +109,11 @@ function Sentence({ shown }: { shown: Snapshot }): ReactNode {
       return failed ? `${cutName(failed.node)} failed${times}: ${messageOf(error)}` : messageOf(error);
     }
     default:
-      return atWork(shown);
+      return atWork(shown, log);
   }
 }
 
-function atWork(shown: Snapshot): string {
+function atWork(shown: Snapshot, log: RunLog): string {
   const { working } = shown;
   const [first] = working;
   if (!first) {
@@ -121,19 +123,34 @@ function atWork(shown: Snapshot): string {
   if (working.length > 1)
     return `${counted(working.length, "node")} are at work: ${names(working.map((each) => each.node))}`;
   if (first.attempt === 1) return `${cutName(first.node)} is at work`;
-  return `${cutName(first.node)} is at its ${ordinal(first.attempt)} attempt: ${history(first)}`;
+  const before = attemptsBefore(first, log);
+  return `${cutName(first.node)} is at its ${ordinal(first.attempt)} attempt${before ? `: ${before}` : ""}`;
 }
 
-function history({ attempt, crashes, error }: WorkingNode): string {
-  const failures = attempt - 1 - crashes;
+/** How the attempts before this one ended, as far as the log is loaded. */
+function attemptsBefore({ node, attempt }: WorkingNode, log: RunLog): string {
+  const ends = { lost: [] as number[], failed: [] as number[] };
+  for (const each of log.timeline.attempts) {
+    if (each.node !== node || each.attempt >= attempt) continue;
+    if (each.outcome === "lost") ends.lost.push(each.attempt);
+    if (each.outcome === "failed" || each.outcome === "retrying") ends.failed.push(each.attempt);
+  }
+  const { lost, failed } = ends;
   const parts = [
-    crashes
-      ? `${crashes} ${crashes === 1 ? "was" : "were"} lost with ${crashes === 1 ? "its worker" : "their workers"}`
+    lost.length
+      ? `${which(lost)} ${lost.length === 1 ? "was lost with its worker" : "were lost with their workers"}`
       : "",
-    failures > 0 ? `${failures} failed${error ? ` (${messageOf(error)})` : ""}` : "",
+    failed.length ? `${which(failed)} failed` : "",
   ];
   return parts.filter(Boolean).join(", ");
 }
+
+const which = (numbers: number[]): string =>
+  numbers.length === 1
+    ? `attempt ${numbers[0]}`
+    : numbers.length > 3
+      ? `${numbers.length} attempts`
+      : `attempts ${numbers.slice(0, -1).join(", ")} and ${numbers.at(-1)}`;
 
 function waitsFor({ waits, waiting }: Snapshot): string {
   const asked = waits.find((wait) => wait.kind === "interaction");
@@ -260,7 +277,8 @@ function WaitSince({ wait, now }: { wait: OpenWait; now: number }) {
 /** How far the nodes at work are, and for how long. */
 function Progress({ shown }: { shown: Snapshot }): ReactNode {
   const { detail, place } = useRun();
-  const now = useNow();
+  const seconds = useNow();
+  const now = place.at === null ? seconds : shown.updated;
   const first = shown.working[0];
   const progress = place.at === null ? detail.progress.find((each) => each.node === first?.node) : undefined;
   const holder = place.at === null ? detail.holder : null;
@@ -359,9 +377,16 @@ function WaitFact({ shown, isOver }: { shown: Snapshot; isOver: boolean }): Reac
 
 function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
   const { detail, place, log } = useRun();
-  const holdings = log.timeline.holdings.filter((each) => each.worker && (place.at === null || each.seq <= place.at));
-  const last = holdings.at(-1)?.worker;
+  const { holdings } = log.timelineAt(place.at);
+  const last = holdings.findLast((each) => each.worker)?.worker;
+  const then = place.at === null ? undefined : holdings.at(-1)?.worker;
   const holder = place.at === null ? detail.holder : null;
+  if (then)
+    return (
+      <>
+        Worker <code title={then}>{shortId(then)}</code>
+      </>
+    );
   if (holder && !isOver)
     return (
       <>
@@ -383,12 +408,9 @@ function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
 /** Workers and failed attempts that the run lost, as the log tells them. */
 function Losses(): ReactNode {
   const { log, place, isComplete } = useRun();
-  const { marks, attempts } = log.timeline;
-  const isSeen = (seq: number) => place.at === null || seq <= place.at;
-  const workers = marks.filter((mark) => mark.kind === "takeover" && isSeen(mark.seq)).length;
-  const failures = attempts.filter(
-    (each) => (each.outcome === "failed" || each.outcome === "retrying") && isSeen(each.last),
-  ).length;
+  const { marks, attempts } = log.timelineAt(place.at);
+  const workers = marks.filter((mark) => mark.kind === "takeover").length;
+  const failures = attempts.filter((each) => each.outcome === "failed" || each.outcome === "retrying").length;
   const parts = [workers ? counted(workers, "worker") : "", failures ? counted(failures, "failure") : ""].filter(
     Boolean,
   );
@@ -397,7 +419,8 @@ function Losses(): ReactNode {
 
 /** In the past, nothing can be done except to return. */
 function Past() {
-  const { place, log, go } = useRun();
+  const { run, place, log, go } = useRun();
+  const mayJump = useMay("runs:jump");
   const zone = useSettings((settings) => settings.zone);
   const time = log.event(place.at ?? 0)?.time;
   return (
@@ -415,6 +438,11 @@ function Past() {
         <Button look="primary" onClick={() => go({ at: null })}>
           <ArrowRight size={16} aria-hidden /> Show now
         </Button>
+        {mayJump && place.at ? (
+          <Button onClick={() => useActions.getState().ask({ kind: "jump", run, to: place.at ?? 0 })}>
+            <CornerUpLeft size={16} aria-hidden /> Go back to here…
+          </Button>
+        ) : null}
       </div>
     </>
   );

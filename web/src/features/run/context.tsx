@@ -26,6 +26,8 @@ export interface Place {
   /** The window of time that is shown, in milliseconds since 1970. */
   from: number | null;
   to: number | null;
+  /** Which attempts are shown: null is all. */
+  attempts: "last" | "failed" | null;
 }
 
 export interface RunContext {
@@ -76,6 +78,7 @@ function placeOf(tab: Tab, search: URLSearchParams): Place {
     event: numberOf(search.get("event")),
     from: numberOf(search.get("from")),
     to: numberOf(search.get("to")),
+    attempts: search.get("attempts") === "last" ? "last" : search.get("attempts") === "failed" ? "failed" : null,
   };
 }
 

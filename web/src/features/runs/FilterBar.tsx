@@ -27,20 +27,22 @@ export function FilterBar({ filter, onChange, workflows }: Props) {
       <WorkflowFilter filter={filter} onChange={onChange} workflows={workflows} />
       <div className="flex min-w-0 items-center gap-2 md:flex-wrap">
         {filter.started ? (
-          <Chip onRemove={() => onChange({ started: "" })}>started: {STARTED[filter.started]?.text}</Chip>
+          <Chip name={`started: ${STARTED[filter.started]?.text}`} onRemove={() => onChange({ started: "" })} />
         ) : null}
         {filter.until ? (
-          <Chip onRemove={() => onChange({ until: "" })}>
+          <Chip name="created before" onRemove={() => onChange({ until: "" })}>
             created before <Until time={filter.until} />
           </Chip>
         ) : null}
-        {filter.asks ? <Chip onRemove={() => onChange({ asks: false })}>needs a person</Chip> : null}
+        {filter.asks ? <Chip name="needs a person" onRemove={() => onChange({ asks: false })} /> : null}
         {filter.tag.map((tag) => (
-          <Chip key={tag} onRemove={() => onChange({ tag: filter.tag.filter((each) => each !== tag) })}>
-            tag: {tag}
-          </Chip>
+          <Chip
+            key={tag}
+            name={`tag: ${tag}`}
+            onRemove={() => onChange({ tag: filter.tag.filter((each) => each !== tag) })}
+          />
         ))}
-        {filter.children ? null : <Chip onRemove={() => onChange({ children: true })}>children: hidden</Chip>}
+        {filter.children ? null : <Chip name="children: hidden" onRemove={() => onChange({ children: true })} />}
         <Menu
           trigger={
             <Button look="flat">
@@ -85,13 +87,13 @@ function Until({ time }: { time: string }) {
   return <>{exactMoment(Date.parse(time), zone)}</>;
 }
 
-function Chip({ children, onRemove }: { children: ReactNode; onRemove: () => void }) {
+function Chip({ name, children = name, onRemove }: { name: string; children?: ReactNode; onRemove: () => void }) {
   return (
     <span className="inline-flex h-7 flex-none items-center gap-0.5 rounded-control border border-line bg-surface pl-2 whitespace-nowrap max-md:h-(--control)">
       {children}
       <button
         type="button"
-        aria-label="Remove this condition"
+        aria-label={`Remove the condition ${name}`}
         onClick={onRemove}
         className="h-full rounded-control px-1.5 text-text-3 hover:text-text"
       >
@@ -123,7 +125,7 @@ function TextFilter({ text, onChange }: { text: string; onChange: (text: string)
       <input
         type="search"
         aria-label="Filter by text"
-        placeholder="Id, title, tag or reason"
+        placeholder="Id, title, tag, reason"
         spellCheck={false}
         value={typed}
         onChange={(event) => setTyped(event.target.value)}

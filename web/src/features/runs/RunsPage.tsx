@@ -1,5 +1,5 @@
 import { LayoutList, Play } from "lucide-react";
-import { type ReactNode, useCallback, useEffect, useMemo } from "react";
+import { type ReactNode, useCallback, useEffect, useMemo, useState } from "react";
 import { Link, useNavigate, useSearchParams } from "react-router";
 import { useMay } from "@/api/queries";
 import { count } from "@/model/durations";
@@ -11,6 +11,7 @@ import { LoadError } from "@/ui/LoadError";
 import { ZoneNote } from "@/ui/Moment";
 import { PageHeading } from "@/ui/PageHeading";
 import { Skeleton } from "@/ui/Skeleton";
+import { BulkBar } from "./BulkBar";
 import { columnsOf, NarrowRow } from "./columns";
 import { useCounts, useProgress, useRuns, useUnknownWorkflows, useWorkflowNames } from "./data";
 import { FilterBar } from "./FilterBar";
@@ -30,6 +31,8 @@ export default function RunsPage() {
     [setSearch],
   );
   const { unknown, isUnknown } = useUnknownWorkflows();
+  const [isTouched, setTouched] = useState(false);
+  const facts = useStill(unknown, isTouched);
   const list = useRuns(filter);
   const rows = list.shown?.rows ?? [];
   const workflows = useWorkflowNames(rows);
@@ -46,10 +49,10 @@ export default function RunsPage() {
         }
       />
       <FilterBar filter={filter} onChange={change} workflows={workflows} />
-      {unknown.map((each) => (
+      {facts.map((each) => (
         <UnknownWorkflow key={each.workflow} unknown={each} />
       ))}
-      <div className="mt-3">
+      <div className="mt-3" onPointerEnter={() => setTouched(true)} onPointerLeave={() => setTouched(false)}>
         <RunTable
           key={name}
           filter={filter}
@@ -61,6 +64,13 @@ export default function RunsPage() {
       </div>
     </>
   );
+}
+
+/** The value as it was while something is pointed at: what stands above must not move it away. */
+function useStill<T>(value: T, isTouched: boolean): T {
+  const [still, setStill] = useState(value);
+  if (!isTouched && still !== value) setStill(value);
+  return isTouched ? still : value;
 }
 
 function StartButton() {
@@ -86,8 +96,14 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
   const chosen = useViews((kept) => kept.columns);
   const rows = list.shown?.rows ?? [];
   const progress = useProgress(rows);
-  const columns = useMemo(() => columnsOf(chosen, { isUnknown, progress }), [chosen, isUnknown, progress]);
+  const oldest = rows.at(-1)?.created ?? "";
+  const columns = useMemo(
+    () => columnsOf(chosen, { isUnknown, progress }, oldest),
+    [chosen, isUnknown, progress, oldest],
+  );
   const waiting = list.shown?.waiting ?? 0;
+  const mayAct = useMay("runs:bulk");
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   useKeys({ n: () => waiting && list.show() });
   useEffect(() => {
     document.title = waiting ? `(${waiting}) Runs - Outlast` : "Runs - Outlast";
@@ -111,7 +127,8 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
         <NoRuns filter={filter} onClear={onClear} />
       </Framed>
     );
-  const last = rows.at(-1)?.created;
+  const number = `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}`;
+  const all = list.hasMore ? `The newest ${number} that match are shown.` : `${number}, newest first.`;
   return (
     <div className={list.isOther || list.error ? "opacity-55" : ""} aria-busy={list.isOther || undefined}>
       {list.error ? (
@@ -126,22 +143,18 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
         rowKey={(run) => run.run}
         narrow={(run) => <NarrowRow run={run} isUnknown={isUnknown} progress={progress} />}
         onOpen={(run) => navigate(`/runs/${encodeURIComponent(run.run)}`)}
+        {...(mayAct ? { selection: { selected, onChange: setSelected } } : {})}
         isStale={(run) => list.shown?.gone.has(run.run) ?? false}
-        banner={<NewRuns waiting={waiting} onShow={list.show} />}
+        banner={<NewRuns waiting={waiting} all={all} onShow={list.show} />}
         foot={
           <>
-            <span>
-              {list.hasMore
-                ? `The newest ${count(rows.length)} are shown.`
-                : `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}.`}
-            </span>
             {list.hasMore && list.more ? (
               <Button small onClick={list.more} busy={list.isLoadingMore} busyText="Loading…">
                 Show more
               </Button>
             ) : null}
-            {list.hasMore && !list.more && last ? (
-              <Button small onClick={() => onOlder(last)}>
+            {list.hasMore && !list.more && oldest ? (
+              <Button small onClick={() => onOlder(oldest)}>
                 Show older ones
               </Button>
             ) : null}
@@ -151,6 +164,7 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
           </>
         }
       />
+      <BulkBar selected={selected} filter={filter} onClear={() => setSelected(new Set())} />
     </div>
   );
 }
@@ -159,18 +173,25 @@ function Framed({ children }: { children: ReactNode }) {
   return <div className="rounded-panel border border-line bg-surface">{children}</div>;
 }
 
-/** What is new is said, and comes in by a press. */
-function NewRuns({ waiting, onShow }: { waiting: number; onShow: () => void }) {
+/**
+ * What is new is said, and comes in by a press. The line is always there, so that nothing moves when there is something to
+ * say.
+ */
+function NewRuns({ waiting, all, onShow }: { waiting: number; all: string; onShow: () => void }) {
   return (
     <div role="status">
       {waiting ? (
-        <div className="border-b border-line bg-run-tint px-4 py-1.25 text-center text-run">
+        <p className="rounded-t-panel border-b border-line bg-run-tint px-4 py-1 text-center text-run max-md:px-3.5 max-md:py-2.5 max-md:pr-12 max-md:text-left">
           {waiting === 1 ? "1 new run matches this filter." : `${count(waiting)} new runs match this filter.`}{" "}
           <button type="button" onClick={onShow} className="link">
             Show {waiting === 1 ? "it" : "them"}
           </button>
-        </div>
-      ) : null}
+        </p>
+      ) : (
+        <p className="border-b border-line px-4 py-1 text-center text-text-3 max-md:px-3.5 max-md:py-2.5 max-md:pr-12 max-md:text-left">
+          {all}
+        </p>
+      )}
     </div>
   );
 }

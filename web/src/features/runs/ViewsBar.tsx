@@ -11,7 +11,9 @@ import { useViews, VIEWS } from "./views";
 /** The views with their counts, those of everybody first. */
 export function ViewsBar({ query, onChoose }: { query: string; onChoose: (query: string) => void }) {
   const own = useViews((kept) => kept.views);
-  const views = [...VIEWS, ...own];
+  const views = [...new Map([...own, ...VIEWS].map((view) => [view.query, view])).values()].sort(
+    (a, b) => Number(VIEWS.includes(b)) - Number(VIEWS.includes(a)),
+  );
   const counts = useCounts(views);
   return (
     <Segments
@@ -53,8 +55,13 @@ export function SaveView({ query }: { query: string }) {
   };
   return (
     <>
-      <Button look="soft" className="max-md:hidden" onClick={() => setOpen(true)}>
-        <Bookmark size={14} aria-hidden /> Save view
+      <Button
+        look="soft"
+        aria-label="Save view"
+        className="max-md:w-(--control) max-md:px-0"
+        onClick={() => setOpen(true)}
+      >
+        <Bookmark size={14} aria-hidden /> <span className="max-md:hidden">Save view</span>
       </Button>
       <Dialog
         open={isOpen}

@@ -1,7 +1,9 @@
 import { ArrowDown } from "lucide-react";
 import { Link } from "react-router";
 import type { View } from "@/api/client";
+import { now } from "@/api/clock";
 import { shortId } from "@/model/names";
+import { Changed } from "@/ui/Changed";
 import type { Column } from "@/ui/DataTable";
 import { Since } from "@/ui/Duration";
 import { Moment } from "@/ui/Moment";
@@ -32,9 +34,18 @@ export const COLUMN_NAMES: Record<ColumnKey, string> = {
   version: "Version",
 };
 
-export function columnsOf(shown: readonly ColumnKey[], beside: Beside): Column<Run>[] {
+/** As wide as the moments are written: today, in this year, or before. */
+function momentWidth(oldest: string): string {
+  const then = new Date(oldest || now());
+  const today = new Date(now());
+  if (then.toDateString() === today.toDateString()) return "88px";
+  return then.getFullYear() === today.getFullYear() ? "112px" : "148px";
+}
+
+/** `oldest` is the earliest moment of creation among the rows. */
+export function columnsOf(shown: readonly ColumnKey[], beside: Beside, oldest: string): Column<Run>[] {
   const all: Record<ColumnKey, Omit<Column<Run>, "key" | "name">> = {
-    status: { width: "118px", cell: (run) => <Badge run={run} /> },
+    status: { width: "132px", cell: (run) => <Badge run={run} /> },
     run: {
       width: "minmax(190px, 1.1fr)",
       cell: (run) => (
@@ -55,10 +66,14 @@ export function columnsOf(shown: readonly ColumnKey[], beside: Beside): Column<R
       ),
     },
     why: { width: "minmax(200px, 1.35fr)", cell: (run) => <WhyOf run={run} {...beside} /> },
-    since: { width: "108px", right: true, cell: (run) => <SinceOf run={run} /> },
-    created: { width: "88px", right: true, cell: (run) => <Moment time={run.created} className="text-text-2" /> },
-    took: { width: "108px", right: true, cell: (run) => <Took run={run} /> },
-    tags: { width: "108px", cell: (run) => <Tags tags={run.tags} /> },
+    since: { width: "100px", right: true, cell: (run) => <SinceOf run={run} /> },
+    created: {
+      width: momentWidth(oldest),
+      right: true,
+      cell: (run) => <Moment time={run.created} className="text-text-2" />,
+    },
+    took: { width: "100px", right: true, cell: (run) => <Took run={run} /> },
+    tags: { width: "104px", cell: (run) => <Tags tags={run.tags} /> },
     worker: { width: "96px", cell: (run) => (run.holder ? <code>{shortId(run.holder.worker)}</code> : <None />) },
     version: { width: "96px", cell: (run) => <code title={run.version}>{run.version.slice(0, 8)}</code> },
   };
@@ -97,7 +112,11 @@ function WhyOf({ run, isUnknown, progress }: { run: Run } & Beside) {
 }
 
 function Badge({ run }: { run: Run }) {
-  return <StatusBadge status={statusOf(run)} filled={needsPerson(run)} />;
+  return (
+    <Changed value={statusOf(run)}>
+      <StatusBadge status={statusOf(run)} filled={needsPerson(run)} />
+    </Changed>
+  );
 }
 
 function RunLink({ run }: { run: Run }) {

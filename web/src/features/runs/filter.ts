@@ -102,3 +102,10 @@ export function asked(filter: Filter) {
 export function hasStatus(filter: Filter, status: Status): boolean {
   return !filter.status.length || filter.status.includes(status);
 }
+
+/** Whether the API can say this filter alone, without `hasStatus`: then an action can be asked for all that match. */
+export function isExact(filter: Filter): boolean {
+  const isHeld = filter.status.includes("held");
+  const isFailed = filter.status.includes("failed");
+  return isHeld === isFailed || !filter.status.some((each) => each !== "held" && each !== "failed");
+}

@@ -74,6 +74,15 @@ const TINTS = {
 
 function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | undefined }) {
   const { detail } = useRun();
+  if (finding.standing === "consistent")
+    return (
+      <p className="flex gap-2 border-line px-4 py-3 text-meta text-text-2 not-first:border-t">
+        <Check size={16} aria-hidden className="flex-none text-done" />
+        <span className="min-w-0 break-words">
+          <b>{finding.code}</b> {sentence(finding.sentence)} <Proof events={finding.events} />
+        </span>
+      </p>
+    );
   return (
     <div className="border-line px-4 py-3 not-first:border-t">
       <p className="flex gap-2">
@@ -85,12 +94,7 @@ function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | u
       <dl className="mt-2 grid grid-cols-[88px_minmax(0,1fr)] gap-x-2 gap-y-1 text-meta">
         {finding.events.length ? (
           <Fact name="Proof">
-            {finding.events.map((seq, at) => (
-              <span key={seq}>
-                {at ? ", " : ""}
-                <EventLink seq={seq}>event {seq}</EventLink>
-              </span>
-            ))}
+            <Proof events={finding.events} />
           </Fact>
         ) : null}
         {finding.cause ? <Fact name="Likely cause">{sentence(finding.cause)}</Fact> : null}
@@ -118,6 +122,15 @@ function FindingPart({ finding, repair }: { finding: Finding; repair: Repair | u
       ) : null}
     </div>
   );
+}
+
+function Proof({ events }: { events: number[] }) {
+  return events.map((seq, at) => (
+    <span key={seq}>
+      {at ? ", " : ""}
+      <EventLink seq={seq}>event {seq}</EventLink>
+    </span>
+  ));
 }
 
 /** The dry run of a repair that appends nothing. */
@@ -161,5 +174,8 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
   );
 }
 
-const sentence = (text: string): string =>
-  `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+/** The text as a sentence; one that begins with a command keeps it as it is typed. */
+const sentence = (text: string): string => {
+  const begun = text.startsWith("outlast ") ? text : `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+};

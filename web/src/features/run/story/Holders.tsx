@@ -15,7 +15,12 @@ export function Holders() {
   const { detail, log, place } = useRun();
   const workers = useWorkers().data?.workers;
   const known = workers?.filter((worker) => worker.live && worker.workflows.includes(detail.workflow));
-  const holdings = log.timeline.holdings.filter((each) => place.at === null || each.seq <= place.at);
+  const all = log.timeline.holdings.filter((each) => place.at === null || each.seq <= place.at);
+  const holdings = all.filter(
+    (each, at) =>
+      (each.how !== "claimed" || each.worker !== all[at - 1]?.worker) &&
+      (each.how !== "queued" || all[at + 1]?.how !== "started"),
+  );
   const shown = holdings.slice(-MOST);
   return (
     <Panel
@@ -68,6 +73,8 @@ function Words({ holding, next }: { holding: Holding; next: Holding | undefined 
   switch (holding.how) {
     case "queued":
       return <>nobody, in the queue{next ? ` for ${duration(next.time - holding.time)}` : ""}</>;
+    case "started":
+      return <>the process that created it</>;
     case "claimed":
       return <>worker {worker}</>;
     case "expired":

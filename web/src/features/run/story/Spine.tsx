@@ -17,7 +17,8 @@ import { keys } from "@/api/queries";
 import { idleGaps } from "@/model/axis";
 import { count, duration, preciseClock } from "@/model/durations";
 import { shortId } from "@/model/names";
-import { type Line, linesOf, type Sentence, sentencesOf } from "@/model/story";
+import type { RunLog } from "@/model/run-log";
+import { type Left, type Line, linesOf, type Sentence, sentencesOf } from "@/model/story";
 import type { Span } from "@/model/timeline";
 import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
@@ -33,14 +34,14 @@ const SHOWN = 300;
 
 /** What happened, in sentences: each with its time since the start and the number of its event. */
 export function Spine() {
-  const { run, detail, place, log, version } = useRun();
+  const { run, detail, place, log, version, branch } = useRun();
   const [isFull, setFull] = useState(false);
   const [limit, setLimit] = useState(SHOWN);
-  const branch = place.branch ?? undefined;
+  const asked = place.branch ?? undefined;
   const { data, error, refetch } = useQuery({
-    queryKey: [...keys.run(run), "explain", isFull, branch],
+    queryKey: [...keys.run(run), "explain", isFull, asked],
     queryFn: ({ signal }) => {
-      const query = { full: isFull, ...(branch === undefined ? {} : { branch }) };
+      const query = { full: isFull, ...(asked === undefined ? {} : { branch: asked }) };
       return answer(api.GET("/api/v1/runs/{run}/explain", { params: { path: { run }, query }, signal }));
     },
     placeholderData: (before) => before,
@@ -54,9 +55,9 @@ export function Spine() {
     const { spans, created, last } = log.timeline;
     const end = place.at === null ? last : (log.event(place.at)?.time ?? 0) / 1000;
     const gaps = idleGaps(spans, created, end).filter((gap) => gap.kind !== "retry");
-    const gap = data?.timeline.omitted ? data.timeline.gap : 0;
-    return linesOf(sentences, gaps, place.at === null ? data?.timeline.omitted : 0, gap);
-  }, [sentences, data, log, version, place.at]);
+    const omitted = { count: place.at === null ? (data?.timeline.omitted ?? 0) : 0, at: data?.timeline.gap ?? 0 };
+    return linesOf(sentences, gaps, leftBy(log, branch), omitted);
+  }, [sentences, data, log, version, place.at, branch]);
   const shown = lines.slice(0, limit);
   return (
     <Panel
@@ -100,6 +101,17 @@ export function Spine() {
   );
 }
 
+/** The times on branches that this one left: between the events that it sees. */
+function leftBy(log: RunLog, branch: number): Left[] {
+  const intervals = log.lineage(branch);
+  return intervals.slice(1).flatMap(([first], at) => {
+    const last = intervals[at]?.[1] ?? 0;
+    const [from, to] = [(log.event(last)?.time ?? 0) / 1000, (log.event(first)?.time ?? 0) / 1000];
+    const branches = new Set(log.events.slice(last, first - 1).map((event) => event.branch));
+    return branches.size ? [{ from, to, branches: [...branches] }] : [];
+  });
+}
+
 const GRID = "grid grid-cols-[76px_16px_minmax(0,1fr)_auto] gap-x-3 px-4 max-md:grid-cols-[16px_minmax(0,1fr)_auto]";
 
 function SpineLine({ line, isLast }: { line: Line; isLast: boolean }) {
@@ -109,7 +121,7 @@ function SpineLine({ line, isLast }: { line: Line; isLast: boolean }) {
       <span className="max-md:hidden" />
       <Rail dashed isLast={isLast} />
       <span className="py-1.5 text-meta text-text-2">
-        {line.is === "omitted" ? `${count(line.count)} sentences are left out here.` : <Gap span={line.span} />}
+        <Between line={line} />
       </span>
     </li>
   );
@@ -144,10 +156,22 @@ const DID: Record<Span["kind"], string> = {
   completed: "It was completed, until somebody went back",
 };
 
-function Gap({ span }: { span: Span }) {
+function Between({ line }: { line: Exclude<Line, { is: "sentence" }> }) {
+  const { to } = useRun();
+  if (line.is === "omitted") return `${count(line.count)} sentences are left out here.`;
+  if (line.is === "gap") return `${DID[line.span.kind]} for ${duration(line.span.to - line.span.from)}`;
   return (
     <>
-      {DID[span.kind]} for {duration(span.to - span.from)}
+      {duration(line.to - line.from)} on{" "}
+      {line.branches.map((branch, at) => (
+        <span key={branch}>
+          {at ? ", " : ""}
+          <Link to={to({ branch })} className="link">
+            branch {branch}
+          </Link>
+        </span>
+      ))}
+      , which was left
     </>
   );
 }

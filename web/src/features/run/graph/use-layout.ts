@@ -1,0 +1,71 @@
+import { useEffect, useMemo, useState } from "react";
+import type { Graph, GraphPart } from "@/model/graph";
+import type { Box, Placed } from "@/model/layout";
+import type { LayoutAsk, LayoutTell } from "./layout.worker";
+
+const KEPT = 30;
+const cache = new Map<string, Map<string, Placed>>();
+const waiting = new Map<string, (places: Map<string, Placed>) => void>();
+let worker: Worker | undefined;
+
+function ask(message: LayoutAsk, take: (places: Map<string, Placed>) => void): void {
+  if (!worker) {
+    worker = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module", name: "layout" });
+    worker.onmessage = ({ data }: MessageEvent<LayoutTell>) => {
+      if (cache.size >= KEPT) cache.clear();
+      cache.set(data.key, data.places);
+      waiting.get(data.key)?.(data.places);
+      waiting.delete(data.key);
+    };
+  }
+  waiting.set(message.key, take);
+  worker.postMessage(message);
+}
+
+export const NODE_HEIGHT = 52;
+
+/** The width of a part follows from its name, so that it does not change while the part is at work. */
+export function widthOf({ row }: GraphPart): number {
+  if (row.kind === "map") return 196;
+  return Math.round(
+    Math.max(
+      156,
+      Math.min(
+        236,
+        (row.kind === "child" ? 76 : 56) + (row.label.length + (row.detail ? row.detail.length + 1 : 0)) * 8,
+      ),
+    ),
+  );
+}
+
+/** A map shows its items as cells, up to this many rows of twenty. */
+export const CELLS = 20;
+const MOST_CELL_ROWS = 12;
+
+export function heightOf({ row }: GraphPart): number {
+  if (row.kind !== "map") return NODE_HEIGHT;
+  return 60 + Math.min(MOST_CELL_ROWS, Math.ceil(row.rows.length / CELLS)) * 8;
+}
+
+function boxOf(part: GraphPart): Box {
+  const size = { id: part.id, width: widthOf(part), height: heightOf(part) };
+  return part.isOpen ? { ...size, boxes: part.parts.map(boxOf), edges: part.edges } : size;
+}
+
+/** The places of a graph, made in a worker and kept: only another structure is laid out again. Null until the first is there. */
+export function useLayout(graph: Graph): Map<string, Placed> | null {
+  const { key, boxes } = useMemo(() => {
+    const all = graph.parts.map(boxOf);
+    return { boxes: all, key: JSON.stringify([all, graph.edges]) };
+  }, [graph]);
+  const [found, setFound] = useState<{ key: string; places: Map<string, Placed> } | null>(null);
+  useEffect(() => {
+    if (cache.has(key)) return;
+    let isWanted = true;
+    ask({ key, boxes, edges: graph.edges }, (places) => isWanted && setFound({ key, places }));
+    return () => {
+      isWanted = false;
+    };
+  }, [key, boxes, graph.edges]);
+  return cache.get(key) ?? found?.places ?? null;
+}
