@@ -104,3 +104,30 @@ def test_a_timer_that_no_worker_fires_is_reported(memory_ward: Any, due: int, la
 
 def test_a_waiting_run_that_received_nothing_is_well(memory_ward: Any) -> None:
     assert memory_ward.do(waiting(QUESTION, age=5 * MINUTE, received=False)) == []
+
+
+@pytest.mark.parametrize("workflows", [(), ("other",), ("flow", "other")])
+def test_the_live_workers_that_know_the_workflow_of_a_ready_run_are_named(
+    memory_ward: Any, workflows: tuple[str, ...]
+) -> None:
+    async def look() -> Any:
+        from outlast.client import Engine
+
+        store, run = MemoryStore(), RunId("ready")
+        ledger = Ledger(store)
+        await ledger.create_ready(run, e.RunCreated(workflow="flow"))
+        worker, gone = ledger.new_worker_id(), ledger.new_worker_id()
+        await store.enrol(gone, -1, ["flow"])
+        await store.enrol(worker, 30, workflows)
+        diagnosis = await Engine(Ledger(store), None).diagnose(run)
+        (found,) = (each for each in diagnosis.findings if each.code == "G1")
+        return worker, found
+
+    worker, found = memory_ward.do(look())
+    known = (
+        f"live workers that know workflow flow: {worker}"
+        if "flow" in workflows
+        else "no live worker knows workflow flow"
+    )
+    assert found.sentence == f"the run is ready and no worker advances it; {known}"
+    assert any("outlast worker --app" in action for action in found.actions) is ("flow" not in workflows)

@@ -271,3 +271,35 @@ def test_a_worker_that_the_store_does_not_know_enrols_anew() -> None:
         assert not made.worker.lease.is_lapsed
 
     play(scene)
+
+
+async def known_to_the_store(worker: Worker) -> tuple[str, ...]:
+    (enrolled,) = [each for each in await worker.store.workers() if each.worker == worker.id]
+    return enrolled.workflows
+
+
+def test_a_worker_that_imports_a_workflow_later_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["one"]
+    monkeypatch.setattr(registry, "names", lambda: tuple(names))
+
+    async def look() -> None:
+        worker = Worker(Ledger(MemoryStore()), Settings(store=""))
+        claimer = Claimer(worker)
+        await worker.lease.begin()
+        assert await known_to_the_store(worker) == ("one",)
+        names.append("two")
+        await claimer.look()
+        assert await known_to_the_store(worker) == ("one", "two")
+        await worker.close()
+
+    asyncio.run(look())
+
+
+def test_a_worker_that_advances_only_its_own_runs_claims_runs_of_no_workflow() -> None:
+    async def look() -> None:
+        worker = Worker(Ledger(MemoryStore()), Settings(store=""), takes_over_others=False)
+        await worker.lease.begin()
+        assert await known_to_the_store(worker) == ()
+        await worker.close()
+
+    asyncio.run(look())

@@ -162,3 +162,25 @@ async def test_the_alias_routes_do_the_same(serve: Serve, monkeypatch: pytest.Mo
         assert resumed.status_code == 200
         assert resumed.json().keys() == {"run", "status", "branch", "recovered", "questions"}
         await server.until(run, "completed")
+
+
+async def test_a_plan_shows_what_an_action_would_append_and_is_refused_like_it(serve: Serve) -> None:
+    async with serve() as server:
+        run = await server.start("served_asks")
+        await server.until(run, "waiting")
+        before = (await server("GET", f"/runs/{run}/events")).json()
+        body = {"action": "cancel", "reason": "enough", "force": True}
+        plan = await server("POST", f"/runs/{run}/plan", json=body, role="viewer")
+        assert plan.status_code == 200, plan.text
+        events = plan.json()["would_append"]
+        assert events[0]["type"] == "CancelRequested"
+        assert events[0]["fields"]["reason"] == "enough"
+        assert (await server("GET", f"/runs/{run}/events")).json() == before
+        refused = await server("POST", f"/runs/{run}/plan", json={"action": "resume"})
+        again = await server("POST", f"/runs/{run}/plan", json={"action": "jump", "to": "nobody"})
+        assert [(each.status_code, each.json()["code"]) for each in (refused, again)] == [
+            (409, "outlast.not_allowed"),
+            (409, "outlast.not_allowed"),
+        ]
+        wrong = await server("POST", f"/runs/{run}/plan", json={"action": "delete"})
+        assert wrong.status_code == 422

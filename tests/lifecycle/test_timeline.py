@@ -415,3 +415,13 @@ def test_lists_are_cut_and_counted() -> None:
         "a, b and c",
         "a, b, c and 1 more",
     ]
+
+
+def test_names_for_people_have_no_mark_of_a_branch() -> None:
+    log = Log().add(e.InteractionRequested(interaction="ask~b3.2"))
+    log.add(e.ChildStarted(child="c", workflow="flow", node="pay~b1"))
+    explained = log.explained(full=True)
+    text = " ".join([*(entry.text for entry in explained.timeline.entries), *explained.state])
+    assert "Question ask asked" in text
+    assert "answer to “ask”" in text
+    assert "~b" not in text

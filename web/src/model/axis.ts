@@ -22,7 +22,7 @@ const PART = 0.05;
 const LONG_MS = 10_000;
 const SHORT_MS = 200;
 const MOST = 14;
-const GAP_PX = 66;
+const GAP_PX = 76;
 
 const IDLE = new Set<Span["kind"]>([
   "queued",
@@ -57,16 +57,26 @@ export function idleGaps(spans: readonly Span[], from: number, to: number, most 
 
 /** An axis of `width` pixels from one time to another, with these gaps collapsed. */
 export function axisOf(from: number, to: number, width: number, gaps: readonly Span[] = [], gapWidth = GAP_PX): Axis {
-  const idle = gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
   const size = gaps.length ? Math.min(gapWidth, (width * 0.6) / gaps.length) : 0;
-  const scale = (width - size * gaps.length) / Math.max(1e-6, to - from - idle);
+  const scaleFor = (some: readonly Span[]) => {
+    const idle = some.reduce((sum, gap) => sum + gap.to - gap.from, 0);
+    return (width - size * some.length) / Math.max(1e-6, to - from - idle);
+  };
+  // a window in which there is nothing but idle time is shown as it is
+  let collapsed = gaps.reduce((left, gap) => left - (gap.to - gap.from), to - from) > 1 ? gaps : [];
+  let scale = scaleFor(collapsed);
+  for (let before = -1; collapsed.length !== before; ) {
+    before = collapsed.length;
+    collapsed = collapsed.filter((gap) => (gap.to - gap.from) * scale > size); // a break must not be wider than its time
+    scale = scaleFor(collapsed);
+  }
   const placed: Gap[] = [];
   // knots: time and pixel of the begin and the end of each gap
   const times = [from];
   const pixels = [0];
   let x = 0;
   let at = from;
-  for (const gap of gaps) {
+  for (const gap of collapsed) {
     x += (gap.from - at) * scale;
     placed.push({ ...gap, x, width: size });
     times.push(gap.from, gap.to);

@@ -271,10 +271,12 @@ export function took(row: Row, intervals: readonly Interval[], now: number): Too
     if (last.ended === null) return { ms: now - last.started, isRunning: true };
     return { ms: last.own || last.ended - last.started, isRunning: false };
   }
-  const kept = barsOf(row).filter((bar) => !isLeft(bar, intervals));
-  const all = kept.length ? kept : barsOf(row);
+  const isWait = row.kind === "wait" || row.kind === "child";
+  const bars = isWait ? row.waits : barsOf(row);
+  const kept = bars.filter((bar) => !isLeft(bar, intervals));
+  const all = kept.length ? kept : bars;
   if (!all.length) return null;
-  const wait = row.kind === "wait" || row.kind === "child" ? all.at(-1) : undefined;
+  const wait = isWait ? all.at(-1) : undefined;
   const isRunning = all.some((bar) => ("from" in bar ? bar.to : bar.ended) === null);
   if (wait) return { ms: endOf(wait, now) - beginOf(wait), isRunning };
   const from = all.reduce((least, bar) => Math.min(least, beginOf(bar)), Number.POSITIVE_INFINITY);

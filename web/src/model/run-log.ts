@@ -48,8 +48,9 @@ export class RunLog {
   /** The intervals of events that a branch sees, up to an event. */
   lineage(branch: number, at: number | null = null): Interval[] {
     const { branches } = this.timeline;
-    const last = branches.get(branch)?.last ?? 0;
-    return lineage(branches, branch, at === null ? last : Math.min(at, last));
+    const all = lineage(branches, branch, branches.get(branch)?.last ?? 0);
+    if (at === null) return all;
+    return all.flatMap(([first, last]): Interval[] => (first <= at ? [[first, Math.min(last, at)]] : []));
   }
 
   /** The events that a branch sees, up to an event. */

@@ -40,6 +40,8 @@ export type Line =
 const UUID = /\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi;
 /** A value in a sentence begins behind a colon: JSON, or JSON that was cut. */
 const VALUE = /^(.*?): ([[{"].*|-?\d[\d.e+-]*|true|false|null)$/is;
+/** How long it took, behind the value. */
+const AFTER = / \(after [^()"]+\)$/;
 const WITH_VALUE = new Set([
   "RunCreated",
   "NodeCompleted",
@@ -56,8 +58,10 @@ export function sentencesOf(entries: readonly Entry[]): Sentence[] {
 }
 
 function sentenceOf(entry: Entry): Sentence {
-  const found = WITH_VALUE.has(entry.kind) ? VALUE.exec(entry.text) : null;
-  const text = found?.[1] ?? entry.text;
+  const after = AFTER.exec(entry.text)?.[0] ?? "";
+  const said = entry.text.slice(0, entry.text.length - after.length);
+  const found = WITH_VALUE.has(entry.kind) ? VALUE.exec(said) : null;
+  const text = (found?.[1] ?? said) + after;
   return {
     seq: entry.seq,
     last: entry.last,

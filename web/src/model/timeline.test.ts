@@ -265,3 +265,16 @@ it("loads a log in any pieces to the same rows", () => {
   expect(parts.timeline.attempts).toEqual(whole.timeline.attempts);
   expect(parts.add([{ ...views[0], seq: 99 } as EventView])).toBe(false);
 });
+
+it("shows a window of nothing but idle time as it is", () => {
+  const gaps = idleGaps(LOST.timeline.spans, at(15), at(35));
+  expect(gaps).toHaveLength(1);
+  const axis = axisOf(at(15), at(35), 400, gaps);
+  expect([axis.gaps, axis.x(at(25))]).toEqual([[], 200]);
+});
+
+it("never makes a break wider than its time", () => {
+  const span = { kind: "timer" as const, who: "", from: at(10), to: at(11) };
+  expect(axisOf(at(0), at(20), 400, [span], 60).gaps).toEqual([]);
+  expect(axisOf(at(0), at(20), 400, [{ ...span, to: at(18) }], 60).gaps).toHaveLength(1);
+});

@@ -195,7 +195,10 @@ export class TimelineBuilder {
     if (this.state.is_over || now <= this.last) return this.spans;
     const { kind, who } = this.kindNow();
     const stalled = isStalled && (kind === "work" || kind === "retry" || kind === "timer");
-    return [...this.spans, { kind: stalled ? "nobody" : kind, who: stalled ? "" : who, from: this.last, to: now }];
+    const open: Span = { kind: stalled ? "nobody" : kind, who: stalled ? "" : who, from: this.last, to: now };
+    const before = this.spans.at(-1);
+    if (before?.kind !== open.kind || before.who !== open.who) return [...this.spans, open];
+    return [...this.spans.slice(0, -1), { ...before, to: now }];
   }
 
   // --- the run as a whole
@@ -231,7 +234,7 @@ export class TimelineBuilder {
   private waitNow(): { kind: SpanKind; who: string } {
     let found: { kind: SpanKind; who: string } | null = null;
     for (const wait of this.state.waits.values()) {
-      if (wait.kind === "interaction") return { kind: "person", who: wait.id };
+      if (wait.kind === "interaction") return { kind: "person", who: "" };
       if (found && found.kind !== "retry") continue;
       if (wait.kind === "child") found = { kind: "child", who: wait.text || wait.id };
       else if (wait.kind === "signal") found = { kind: "signal", who: wait.text || wait.id };
@@ -362,7 +365,8 @@ export class TimelineBuilder {
     Object.assign(bar, { to: time, outcome, by: text(event, "by"), last: event.seq });
     this.openWaits.delete(name);
     if (bar.kind === "interaction" && bar.by) {
-      for (const span of this.spans) if (span.kind === "person" && span.who === bar.id) span.who = bar.by;
+      for (const span of this.spans)
+        if (span.kind === "person" && !span.who && span.from >= bar.from) span.who = bar.by;
     }
   }
 

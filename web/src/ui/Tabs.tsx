@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useRef } from "react";
 import { Link, type To } from "react-router";
 
 export interface Tab {
@@ -11,8 +11,18 @@ export interface Tab {
 
 /** Tabs that are links: each has an address. `end` stands at the right of their line. */
 export function Tabs({ tabs, current, end, label }: { tabs: Tab[]; current: string; end?: ReactNode; label: string }) {
+  const line = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another tab may stand outside of a narrow screen
+  useEffect(() => {
+    const tab = line.current?.querySelector<HTMLElement>("[aria-current=page]");
+    if (tab && line.current)
+      line.current.scrollLeft = tab.offsetLeft - (line.current.clientWidth - tab.offsetWidth) / 2;
+  }, [current]);
   return (
-    <div className="my-4 flex items-stretch border-b border-line max-md:-mx-4 max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]">
+    <div
+      ref={line}
+      className="relative my-4 flex items-stretch border-b border-line max-md:-mx-4 max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]"
+    >
       <nav aria-label={label} className="flex">
         {tabs.map((tab) => (
           <Link

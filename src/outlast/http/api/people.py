@@ -70,8 +70,9 @@ async def reject_run(call: Call) -> v.AnswerView:
 
 
 async def decided(call: Call, *, is_approved: bool) -> v.AnswerView:
-    raw = msgspec.Raw(b"true" if is_approved else b"false")
-    return await answered(call, await run_of(call), raw, call.body.interaction)
+    return await answered(
+        call, await run_of(call), msgspec.Raw(b"true" if is_approved else b"false"), call.body.interaction
+    )
 
 
 async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> v.AnswerView:

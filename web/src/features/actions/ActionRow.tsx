@@ -100,7 +100,7 @@ function useStart(detail: Detail): (offer: Offer) => void {
         if (question) void decideWorkflow(run, true, question.id);
         break;
       case "answer":
-        navigate(`/inbox?${new URLSearchParams({ run, interaction: question?.id ?? "" })}`);
+        navigate(`/inbox?${new URLSearchParams({ run, question: question?.id ?? "" })}`);
         break;
       default: {
         const place = offer.kind === "jump" && offer.to ? { to: offer.to } : {};

@@ -55,10 +55,7 @@ function Words({ shown }: { shown: Snapshot }): ReactNode {
           <b>Nothing has to be done.</b> A worker that knows it starts it.
         </>
       ) : (
-        <>
-          <b>Start a worker that has its code.</b>{" "}
-          <code className="break-all">outlast worker --app {detail.entry.split(":")[0] || "MODULE"}</code>
-        </>
+        <b>Start a worker that has its code.</b>
       );
     case "waiting":
       return shown.waits.some((wait) => wait.kind === "interaction") ? (

@@ -12,6 +12,7 @@ import { Button } from "@/ui/Button";
 import { Since } from "@/ui/Duration";
 import { Moment } from "@/ui/Moment";
 import { useNow } from "@/ui/now";
+import { ShortId } from "@/ui/ShortId";
 import { STATUSES, StatusBadge, statusOf } from "@/ui/StatusBadge";
 import { useSettings } from "@/ui/settings";
 import { useActions } from "../actions/store";
@@ -305,7 +306,7 @@ function Progress({ shown }: { shown: Snapshot }): ReactNode {
       ) : null}
       {holder && !holder.live ? (
         <>
-          . Its worker <code title={holder.worker}>{shortId(holder.worker)}</code> does not answer: it is taken over at{" "}
+          . Its worker <ShortId id={holder.worker} /> does not answer: it is taken over at{" "}
           <Moment time={holder.expires} />
         </>
       ) : null}
@@ -384,13 +385,13 @@ function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
   if (then)
     return (
       <>
-        Worker <code title={then}>{shortId(then)}</code>
+        Worker <ShortId id={then} />
       </>
     );
   if (holder && !isOver)
     return (
       <>
-        Worker <code title={holder.worker}>{shortId(holder.worker)}</code>, {holder.live ? "alive" : "gone"}
+        Worker <ShortId id={holder.worker} />, {holder.live ? "alive" : "gone"}
       </>
     );
   return (
@@ -398,7 +399,7 @@ function HolderFact({ isOver }: { isOver: boolean }): ReactNode {
       No worker
       {last ? (
         <>
-          . Last: <code title={last}>{shortId(last)}</code>
+          . Last: <ShortId id={last} />
         </>
       ) : null}
     </>

@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
-import { createContext, type ReactNode, useCallback, useContext, useMemo } from "react";
+import { createContext, type ReactNode, useCallback, useContext, useMemo, useState } from "react";
 import { useNavigate, useSearchParams } from "react-router";
 import { answer, api, type View } from "@/api/client";
-import { keys } from "@/api/queries";
+import { keys, queries } from "@/api/queries";
+import { useFollow } from "@/api/stream";
 import type { LogEvent } from "@/model/events";
 import type { State } from "@/model/fold";
 import type { RunLog } from "@/model/run-log";
-import { useRunLog } from "./run-log";
+import { loadedLog, useRunLog } from "./run-log";
 
 export type RunDetail = View<"RunDetailView">;
 export const TABS = ["story", "timeline", "graph", "events", "logs", "values", "branches"] as const;
@@ -66,6 +67,31 @@ export function useRunDetail(run: string) {
   });
 }
 
+/** A node reports only some of it. */
+const NO_PROGRESS = { done: 0, total: null, text: "" };
+
+/** The run as it was loaded, with what the stream has told since. Its events go to the log. */
+function useLive(loaded: RunDetail): RunDetail {
+  const { run } = loaded;
+  const [told, setTold] = useState<{ of: RunDetail; progress: RunDetail["progress"] } | null>(null);
+  useFollow(run, loaded.at, (message) => {
+    switch (message.kind) {
+      case "event":
+        loadedLog(run).take(message.event);
+        break;
+      case "progress":
+        setTold({ of: loaded, progress: message.progress.map((each) => ({ ...NO_PROGRESS, ...each })) });
+        break;
+      case "stalled":
+      case "resumed":
+      case "expired":
+        void queries.invalidateQueries({ queryKey: keys.run(run) });
+        break;
+    }
+  });
+  return useMemo(() => (told?.of === loaded ? { ...loaded, progress: told.progress } : loaded), [loaded, told]);
+}
+
 const numberOf = (text: string | null): number | null => (text && Number.isFinite(Number(text)) ? Number(text) : null);
 
 function placeOf(tab: Tab, search: URLSearchParams): Place {
@@ -91,15 +117,20 @@ export function addressOf(run: string, { tab, ...place }: Partial<Place>): strin
   return `/runs/${encodeURIComponent(run)}${tab && tab !== "story" ? `/${tab}` : ""}${query}`;
 }
 
-export function RunProvider({ detail, tab, children }: { detail: RunDetail; tab: Tab; children: ReactNode }) {
-  const { run } = detail;
+export function RunProvider({ detail: loaded, tab, children }: { detail: RunDetail; tab: Tab; children: ReactNode }) {
+  const { run } = loaded;
+  const detail = useLive(loaded);
   const [search] = useSearchParams();
   const navigate = useNavigate();
   const place = useMemo(() => placeOf(tab, search), [tab, search]);
   const { log, version, isComplete } = useRunLog(run, detail.at);
   const branch = place.branch ?? (place.at === null ? detail.branch : log.branchAt(place.at));
   const to = useCallback((next: Partial<Place>) => addressOf(run, { ...place, ...next }), [run, place]);
-  const go = useCallback<RunContext["go"]>((next, options) => void navigate(to(next), options), [navigate, to]);
+  const go = useCallback<RunContext["go"]>(
+    // at once: the next key that is pressed counts from the new place
+    (next, options) => void navigate(to(next), { ...options, flushSync: true }),
+    [navigate, to],
+  );
   const value = useMemo<RunContext>(
     () => ({
       ...{ run, detail, log, version, isComplete, place, branch, to, go },

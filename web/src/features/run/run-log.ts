@@ -3,8 +3,8 @@ import { answer, api, Problem, type View } from "@/api/client";
 import { RunLog } from "@/model/run-log";
 
 const PAGE = 1000;
-/** How often a log that is being loaded is shown anew, in milliseconds. */
-const SHOW = 250;
+/** How often a log that grows is shown anew, in milliseconds. */
+const SHOW = 300;
 
 /** The log of one run in memory. It is loaded in pages, so that the page stays free between them. */
 export class LoadedLog {
@@ -18,6 +18,7 @@ export class LoadedLog {
   private loading: Promise<void> | null = null;
   private isAgain = false;
   private shown = 0;
+  private showing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(readonly run: string) {}
 
@@ -58,6 +59,16 @@ export class LoadedLog {
     this.show();
   }
 
+  /** Take in an event that was announced; what is missing before it is loaded. */
+  take(event: View<"EventView">): void {
+    if (event.seq <= this.log.seq) return;
+    if (this.loading || !this.log.add([event])) {
+      void this.load();
+      return;
+    }
+    this.showing ??= setTimeout(() => this.show(), Math.max(0, this.shown + SHOW - performance.now()));
+  }
+
   private request(after: number) {
     return api.GET("/api/v1/runs/{run}/events", {
       params: { path: { run: this.run }, query: { everything: true, limit: PAGE, after } },
@@ -65,6 +76,8 @@ export class LoadedLog {
   }
 
   private show(): void {
+    clearTimeout(this.showing);
+    this.showing = undefined;
     this.shown = performance.now();
     const { log, isComplete, error } = this;
     this.snapshot = { log, version: log.version, isComplete, error };

@@ -13,6 +13,7 @@ import {
   useReactFlow,
 } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
+import "./flow.css";
 import { Maximize2, Minus, Plus } from "lucide-react";
 import { useEffect, useMemo, useRef } from "react";
 import type { Placed } from "@/model/layout";
@@ -117,6 +118,11 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
             position: { x, y },
             width,
             height,
+            measured: { width, height },
+            handles: [
+              { type: "target", position: Position.Left, x: 0, y: height / 2, width: 1, height: 1 },
+              { type: "source", position: Position.Right, x: width, y: height / 2, width: 1, height: 1 },
+            ],
             data: { drawn: each },
             zIndex,
             draggable: false,
@@ -151,6 +157,7 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
   );
   const count = nodes.length;
   const box = useRef<HTMLDivElement>(null);
+  const isMoved = useRef(false);
   const begin = () => {
     let [width, height] = [1, 1];
     for (const place of places.values()) {
@@ -163,6 +170,12 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
     const left = fitting >= READABLE ? (w - width * zoom) / 2 : isAtEnd ? w - EDGE - width : EDGE;
     void flow.setViewport({ zoom, x: left, y: Math.max(EDGE, Math.min(60, (h - height * zoom) / 2)) });
   };
+  const latest = useRef(begin);
+  latest.current = begin;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a graph that grows is shown from its end on
+  useEffect(() => {
+    if (!isMoved.current && !box.current?.matches(":hover")) latest.current();
+  }, [nodes.length]);
   useEffect(() => {
     const place = focus ? places.get(focus) : undefined;
     if (place)
@@ -186,6 +199,9 @@ function Flow({ drawn, lines, places, focus, isAtEnd }: Props) {
         zoomOnScroll={false}
         panOnScroll={false}
         onInit={begin}
+        onMoveStart={(event) => {
+          if (event) isMoved.current = true;
+        }}
         minZoom={0.05}
         maxZoom={2}
         onlyRenderVisibleElements={count > 150}

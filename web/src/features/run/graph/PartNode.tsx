@@ -4,7 +4,7 @@ import { count, duration } from "@/model/durations";
 import type { Interval } from "@/model/events";
 import { mapFacts, type Row } from "@/model/rows";
 import { BOXES, COLOURS, lookOf, ORDER, type PartState, stateOf } from "./looks";
-import { CELLS } from "./use-layout";
+import { cellsOf } from "./use-layout";
 
 export interface PartProps {
   row: Row;
@@ -82,8 +82,8 @@ export const GroupNode = memo(function GroupNode({ row, intervals, now, isOpen, 
         <span className="ml-auto flex-none pl-2 text-meta text-text-2">{ms === null ? "" : duration(ms)}</span>
       </button>
       {isOpen ? null : (
-        <p className="flex items-center gap-1.5 px-3 text-meta text-text-2">
-          <Icon size={14} aria-hidden className={COLOURS[state]} /> {row.rows.length} parts, {word}
+        <p className="flex items-center gap-1.5 truncate px-3 text-meta text-text-2">
+          <Icon size={14} aria-hidden className={`flex-none ${COLOURS[state]}`} /> {row.rows.length} parts, {word}
         </p>
       )}
     </div>
@@ -104,13 +104,12 @@ const FILLS: Record<PartState, string> = {
 export const MapNode = memo(function MapNode({ row, intervals, now, isSelected, toggle, select }: PartProps) {
   const { state, ms } = lookOf(row, intervals, now);
   const facts = mapFacts(row);
-  const lines = Math.min(12, Math.ceil(row.rows.length / CELLS));
-  const size = Math.ceil(row.rows.length / (lines * CELLS)); // of more items, several share a cell
+  const { size, columns, lines } = cellsOf(row.rows.length);
   const cells = new Map<PartState, string>();
   for (let at = 0; at * size < row.rows.length; at++) {
     const states = row.rows.slice(at * size, (at + 1) * size).map((each) => stateOf(each, intervals));
     const cell = ORDER.find((each) => states.includes(each)) ?? "idle";
-    const path = `M${(at % CELLS) * 8.5} ${Math.floor(at / CELLS) * 8}h7v6.5h-7z`;
+    const path = `M${(at % columns) * 8.5} ${Math.floor(at / columns) * 8}h7v6.5h-7z`;
     cells.set(cell, (cells.get(cell) ?? "") + path);
   }
   return (
@@ -132,7 +131,7 @@ export const MapNode = memo(function MapNode({ row, intervals, now, isSelected, 
         </button>
         <span className="ml-auto flex-none text-meta text-text-2">{ms === null ? "" : duration(ms)}</span>
       </span>
-      <svg aria-hidden="true" className="mx-3" width={CELLS * 8.5} height={lines * 8}>
+      <svg aria-hidden="true" className="mx-3" width={columns * 8.5} height={lines * 8}>
         {[...cells].map(([cell, path]) => (
           <path key={cell} d={path} className={FILLS[cell]} />
         ))}

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState } from "react";
 import type { Graph, GraphPart } from "@/model/graph";
 import type { Box, Placed } from "@/model/layout";
+import type { Row } from "@/model/rows";
 import type { LayoutAsk, LayoutTell } from "./layout.worker";
 
 const KEPT = 30;
@@ -24,27 +25,29 @@ function ask(message: LayoutAsk, take: (places: Map<string, Placed>) => void): v
 
 export const NODE_HEIGHT = 52;
 
+/** Beside the name: icons, and the duration of a group. */
+const EXTRA: Record<Row["kind"], number> = { node: 56, wait: 56, map: 56, child: 76, group: 120 };
+
+const CELLS = 20;
+const MOST_LINES = 12;
+
+/** How a map shows its items: as lines of cells. Of many items, several share a cell. */
+export function cellsOf(items: number): { size: number; columns: number; lines: number } {
+  const size = Math.max(1, Math.ceil(items / (CELLS * MOST_LINES)));
+  return { size, columns: CELLS, lines: Math.ceil(Math.ceil(items / size) / CELLS) };
+}
+
 /** The width of a part follows from its name, so that it does not change while the part is at work. */
 export function widthOf({ row }: GraphPart): number {
   if (row.kind === "map") return 196;
   return Math.round(
-    Math.max(
-      156,
-      Math.min(
-        236,
-        (row.kind === "child" ? 76 : 56) + (row.label.length + (row.detail ? row.detail.length + 1 : 0)) * 8,
-      ),
-    ),
+    Math.max(156, Math.min(236, EXTRA[row.kind] + (row.label.length + (row.detail ? row.detail.length + 1 : 0)) * 8)),
   );
 }
 
-/** A map shows its items as cells, up to this many rows of twenty. */
-export const CELLS = 20;
-const MOST_CELL_ROWS = 12;
-
 export function heightOf({ row }: GraphPart): number {
   if (row.kind !== "map") return NODE_HEIGHT;
-  return 60 + Math.min(MOST_CELL_ROWS, Math.ceil(row.rows.length / CELLS)) * 8;
+  return 60 + cellsOf(row.rows.length).lines * 8;
 }
 
 function boxOf(part: GraphPart): Box {

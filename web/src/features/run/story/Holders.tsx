@@ -2,10 +2,10 @@ import { Cpu, Plug } from "lucide-react";
 import { Link } from "react-router";
 import { useWorkers } from "@/api/queries";
 import { counted, duration } from "@/model/durations";
-import { shortId } from "@/model/names";
 import type { Holding } from "@/model/timeline";
 import { Moment } from "@/ui/Moment";
 import { Panel } from "@/ui/Panel";
+import { ShortId } from "@/ui/ShortId";
 import { useRun } from "../context";
 
 const MOST = 12;
@@ -57,7 +57,7 @@ export function Holders() {
               {known.slice(0, 3).map((worker, at) => (
                 <span key={worker.worker}>
                   {at ? ", " : ""}
-                  <code title={worker.worker}>{shortId(worker.worker)}</code>
+                  <ShortId id={worker.worker} />
                 </span>
               ))}
             </span>
@@ -69,7 +69,7 @@ export function Holders() {
 }
 
 function Words({ holding, next }: { holding: Holding; next: Holding | undefined }) {
-  const worker = <code title={holding.worker}>{shortId(holding.worker)}</code>;
+  const worker = <ShortId id={holding.worker} />;
   switch (holding.how) {
     case "queued":
       return <>nobody, in the queue{next ? ` for ${duration(next.time - holding.time)}` : ""}</>;

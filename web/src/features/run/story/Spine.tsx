@@ -15,8 +15,7 @@ import { Link } from "react-router";
 import { answer, api } from "@/api/client";
 import { keys } from "@/api/queries";
 import { idleGaps } from "@/model/axis";
-import { count, duration, preciseClock } from "@/model/durations";
-import { shortId } from "@/model/names";
+import { count, counted, duration, preciseClock } from "@/model/durations";
 import type { RunLog } from "@/model/run-log";
 import { type Left, type Line, linesOf, type Sentence, sentencesOf } from "@/model/story";
 import type { Span } from "@/model/timeline";
@@ -24,6 +23,7 @@ import { Button } from "@/ui/Button";
 import { EmptyState } from "@/ui/EmptyState";
 import { LoadError } from "@/ui/LoadError";
 import { Panel } from "@/ui/Panel";
+import { ShortId } from "@/ui/ShortId";
 import { Skeleton } from "@/ui/Skeleton";
 import { useSettings } from "@/ui/settings";
 import { Segments } from "@/ui/Tabs";
@@ -54,7 +54,7 @@ export function Spine() {
   const lines = useMemo(() => {
     const { spans, created, last } = log.timeline;
     const end = place.at === null ? last : (log.event(place.at)?.time ?? 0) / 1000;
-    const gaps = idleGaps(spans, created, end).filter((gap) => gap.kind !== "retry");
+    const gaps = idleGaps(spans, created, end).filter((gap) => gap.kind !== "retry" && gap.to - gap.from >= 1000);
     const omitted = { count: place.at === null ? (data?.timeline.omitted ?? 0) : 0, at: data?.timeline.gap ?? 0 };
     return linesOf(sentences, gaps, leftBy(log, branch), omitted);
   }, [sentences, data, log, version, place.at, branch]);
@@ -62,7 +62,7 @@ export function Spine() {
   return (
     <Panel
       title="Story"
-      note={data ? `${count(place.at ?? detail.at)} events in ${count(sentences.length)} sentences` : undefined}
+      note={data ? `${counted(place.at ?? detail.at, "event")} in ${counted(sentences.length, "sentence")}` : undefined}
       end={
         <Segments
           label="How much is told"
@@ -232,12 +232,7 @@ function SentenceLine({ sentence, isLast }: { sentence: Sentence; isLast: boolea
                 {part.text}
               </Link>
             );
-          if (part.kind === "id")
-            return (
-              <code key={key} title={part.text}>
-                {shortId(part.text)}
-              </code>
-            );
+          if (part.kind === "id") return <ShortId key={key} id={part.text} />;
           return (
             <span
               key={key}

@@ -166,12 +166,14 @@ function List({
   const [top, setTop] = useState(0);
   const zone = useSettings((settings) => settings.zone);
   useLayoutEffect(() => {
-    if (list.current) setTop(list.current.getBoundingClientRect().top + scrollY);
-  }, []);
+    // What stands above the list comes and goes.
+    if (list.current) setTop(Math.round(list.current.getBoundingClientRect().top + scrollY));
+  });
   const rows = useWindowVirtualizer({
     count: events.length,
     estimateSize: () => height,
-    overscan: 16,
+    overscan: 8,
+    useFlushSync: false,
     scrollMargin: top,
     scrollPaddingStart: 64,
     scrollPaddingEnd: 64,

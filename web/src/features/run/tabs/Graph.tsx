@@ -25,6 +25,7 @@ const CanvasView = lazy(() => import("../graph/CanvasView"));
 /** Above so many parts, groups are closed; above the other, the rest is drawn on a canvas. */
 const MOST = 150;
 const MOST_ELEMENTS = 1000;
+const MOST_LINES = 2000;
 
 /** What ran, and what led to what. */
 export default function Graph() {
@@ -79,7 +80,7 @@ function Loaded() {
   const [isDrawn, setDrawn] = useState(() => innerWidth >= 700);
   const [focus, setFocus] = useState<string | null>(null);
   const hidden = closed.size;
-  const Part = size > MOST_ELEMENTS ? CanvasView : FlowView;
+  const Part = size > MOST_ELEMENTS || lines.length > MOST_LINES ? CanvasView : FlowView;
   return (
     <Panel className="overflow-hidden">
       <div className="flex flex-wrap items-center gap-3 border-b border-line px-3 py-2">
@@ -191,7 +192,7 @@ function useAround(drawn: Drawn[], lines: Line[], places: Map<string, Placed> | 
         front.reduce((sum, { id }) => sum + (places.get(id)?.y ?? 0) + (places.get(id)?.height ?? 0) / 2, 0) /
         front.length;
       all.drawn.push({ is: "next", id: "what follows" });
-      all.places.set("what follows", { x: right + 44, y: middle - 26, width: 176, height: 52 });
+      all.places.set("what follows", { x: right + 44, y: middle - 26, width: 208, height: 52 });
       for (const { id } of front) all.lines.push({ from: id, to: "what follows", is: "branch" });
     }
     return all;

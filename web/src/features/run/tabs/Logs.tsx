@@ -215,7 +215,7 @@ function List({
               key={row.key}
               data-index={row.index}
               ref={rows.measureElement}
-              className="absolute inset-x-0 flex gap-3 px-4 py-0.5 font-mono text-code hover:bg-hover max-md:flex-wrap max-md:gap-x-2"
+              className="absolute inset-x-0 flex gap-3 px-4 py-0.5 font-mono text-code hover:bg-hover max-md:flex-wrap max-md:gap-x-2 max-md:gap-y-0"
               style={{ transform: `translateY(${row.start}px)` }}
             >
               <span className="flex-none text-text-3" title={line.time ?? ""}>

@@ -12,6 +12,7 @@ import { useSettings } from "@/ui/settings";
 import { Segments } from "@/ui/Tabs";
 import "../timeline/bars.css";
 import { useRun } from "../context";
+import { DragToZoom } from "../timeline/DragToZoom";
 import { Backdrop, HEAD, Head } from "../timeline/Head";
 import { Legend } from "../timeline/Legend";
 import { Rows } from "../timeline/Rows";
@@ -99,8 +100,11 @@ function Chart() {
     });
   }, []);
 
-  const zoom = (factor: number, middle = (from + to) / 2) => {
+  const zoom = (factor: number) => {
     const size = Math.max(5, (to - from) * factor);
+    const chosen = rows[current]?.attempts.find((each) => each.first === place.event);
+    const middle =
+      chosen && factor < 1 ? ((chosen.started ?? chosen.scheduled) + (chosen.ended ?? now)) / 2 : (from + to) / 2;
     const next = { from: middle - size / 2, to: middle + size / 2 };
     if (next.from <= begin && next.to >= end) go({ from: null, to: null }, { replace: true });
     else
@@ -242,6 +246,7 @@ function Chart() {
                     <span className="absolute right-4 bottom-1.5 text-meta text-text-2">Took</span>
                   </>
                 )}
+                <DragToZoom axis={axis} left={nameWidth} show={(window) => go(window, { replace: true })} />
                 <Head
                   axis={axis}
                   marks={marks}

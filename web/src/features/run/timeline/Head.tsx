@@ -25,19 +25,22 @@ export function Head({
   const span = axis.to - axis.from - axis.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
   const text = (time: number) => (span < 5_000 ? preciseClock(time, zone).slice(0, -1) : moment(time, now, zone));
   return (
-    <div className="absolute inset-y-0" style={{ left, width: axis.width }}>
+    <div
+      className="pointer-events-none absolute inset-y-0 *:pointer-events-none [&>:is(button,div)]:pointer-events-auto"
+      style={{ left, width: axis.width }}
+    >
       {axis.gaps.map((gap) => {
         const { icon: Icon, colour, text: why } = SPANS[gap.kind];
         return (
           <div
             key={gap.from}
-            title={`${why}: ${duration(gap.to - gap.from)}, collapsed`}
+            title={`${why}: ${duration(Math.min(gap.to, now) - gap.from)}, collapsed`}
             className="absolute inset-y-0 flex flex-col items-center justify-end gap-0.5 overflow-hidden border-x border-dashed border-line-strong bg-sunken pb-1 text-meta leading-4"
             style={{ left: gap.x, width: gap.width }}
           >
             <Icon size={14} aria-label={why} className={colour} />
             {gap.width >= 44 ? (
-              <span className="whitespace-nowrap text-text-2">{duration(gap.to - gap.from)}</span>
+              <span className="whitespace-nowrap text-text-2">{duration(Math.min(gap.to, now) - gap.from)}</span>
             ) : null}
           </div>
         );

@@ -237,6 +237,7 @@ function Extent({ spans, axis }: { spans: [number, number][]; axis: Axis }) {
 function Density({ row, axis, now }: { row: Row; axis: Axis; now: number }) {
   const { x, counts } = density(row.attempts, axis, now);
   const most = counts.reduce((found, each) => Math.max(found, each), 1);
+  if (!counts.length) return null;
   const facts = mapFacts(row);
   const width = counts.length * 3;
   const text = [

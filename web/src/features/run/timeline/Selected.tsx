@@ -2,11 +2,11 @@ import type { ReactNode } from "react";
 import { Link } from "react-router";
 import { duration } from "@/model/durations";
 import type { Interval } from "@/model/events";
-import { shortId } from "@/model/names";
 import { type Attempt, isLeft, type WaitBar } from "@/model/timeline";
 import { messageOf, shortErrorName } from "@/model/trace";
 import { Moment } from "@/ui/Moment";
 import { Panel } from "@/ui/Panel";
+import { ShortId } from "@/ui/ShortId";
 import { addressOf, useRun } from "../context";
 
 const OUTCOMES: Record<string, string> = {
@@ -76,7 +76,7 @@ export function SelectedAttempt({
               : duration(own || total)}
           {own > 0 && ended !== null && total - own > 0.5 ? `, and ${duration(total - own)} until it was recorded` : ""}
         </Fact>
-        <Fact name="Worker">{worker ? <code title={worker}>{shortId(worker)}</code> : "–"}</Fact>
+        <Fact name="Worker">{worker ? <ShortId id={worker} /> : "–"}</Fact>
         <Fact name={error ? "Error" : "Followed by"}>
           {error ? (
             `${shortErrorName(error.kind)}: ${messageOf(error)}`
@@ -101,7 +101,7 @@ function Followed({ attempt, followed }: { attempt: Attempt; followed: Attempt }
       </Link>
       {followed.worker && followed.worker !== attempt.worker ? (
         <>
-          , by <code title={followed.worker}>{shortId(followed.worker)}</code>
+          , by <ShortId id={followed.worker} />
         </>
       ) : null}
       , after {duration(after)}
@@ -137,7 +137,7 @@ export function SelectedWait({ wait, now }: { wait: WaitBar; now: number }) {
         <Fact name="Due">{wait.due === null ? "Never" : <Moment time={wait.due} />}</Fact>
         <Fact name="Kind">{wait.kind}</Fact>
         <Fact name="Id">
-          <code title={wait.id}>{shortId(wait.id)}</code>
+          <ShortId id={wait.id} />
         </Fact>
       </Facts>
     </Panel>
