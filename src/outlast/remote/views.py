@@ -17,7 +17,7 @@ from outlast.views.types import ExaminationView, PlanView, RunDetailView, RunLis
 
 
 @read_detail.register(RemoteEngine)
-async def _(engine: RemoteEngine, run: RunId, where: str = "") -> RunDetailView:
+async def _(engine: RemoteEngine, run: RunId, where: str = "", *, repairs: bool = False) -> RunDetailView:  # noqa: ARG001 - a server leaves them to its doctor
     view = await engine.detail(run)
     return replace(view, actions=tuple(replace(each, command=each.command + where) for each in view.actions))
 
