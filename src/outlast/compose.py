@@ -35,7 +35,6 @@ from outlast.services import Sweeper
 from outlast.services.tracing import tracing
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
-from outlast.stores.encrypted import EncryptedStore, check_keys, configured_keys
 from outlast.values.tracebacks import folded
 
 P = ParamSpec("P")
@@ -62,6 +61,8 @@ def open_store(
     """Open the store at an address, with its blobs beside it unless `blobs` names a folder. It is created if it does not
     exist, except with `readonly`. A server is first contacted when the store is used. It is encrypted if the environment
     has keys."""
+    from outlast.stores.encrypted import EncryptedStore, configured_keys
+
     store, keys = _open_plain(address, blobs, durability, readonly), configured_keys()
     return store if keys is None else cast("Store", EncryptedStore(store, keys))
 
@@ -245,7 +246,7 @@ async def _open(
         open_now.push_async_callback(store.close)
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
-        await check_keys(store)
+        await _check_keys(store)
         await open_now.enter_async_context(tracing(ledger))
         worker_here = None
         if worker:
@@ -259,6 +260,12 @@ async def _open(
         )
         open_now.push_async_callback(client._leave)
         yield client
+
+
+async def _check_keys(store: Store) -> None:
+    from outlast.stores.encrypted import check_keys
+
+    await check_keys(store)
 
 
 @asynccontextmanager
@@ -288,6 +295,8 @@ async def working(
     ledger: Ledger, settings: Settings, *, take_over_others: bool = True, reports_start: bool = True
 ) -> AsyncIterator[Worker]:
     """A worker with its services, for as long as the engine is open."""
+    from outlast.stores.encrypted import EncryptedStore
+
     if settings.dask and isinstance(ledger.store, EncryptedStore):
         raise InvalidInput("dask cannot be used with an encrypted store: its machines read blobs without the keys")
     clusters = {"dask": partial(_open_dask, settings, ledger.store)} if settings.dask else {}

@@ -82,7 +82,12 @@ def test_every_setting_it_mentions_may_be_set_as_it_stands_there(project: Path) 
     file = project / "outlast.toml"
     file.write_text(re.sub(r"(?m)^# (?=\w+ = )", "", file.read_text()))
     sources = read_settings(environment={}, start=project).sources
-    assert {key for key, source in sources.items() if source == "default"} == {"blobs", "capture_stdout"}
+    assert {key for key, source in sources.items() if source == "default"} == {
+        "blobs",
+        "capture_stdout",
+        "profile",
+        "url",
+    }
 
 
 def test_the_tests_of_a_new_project_pass(project: Path) -> None:

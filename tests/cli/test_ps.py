@@ -60,6 +60,7 @@ def test_json_has_stable_names_and_times_that_programs_read(shell: Any) -> None:
     assert set(approval) == {
         *("run", "workflow", "status", "kind", "title", "tags", "parent", "version", "created", "updated"),
         *("branch", "at", "done_nodes", "reason", "recoverable", "held", "waiting", "waits", "progress", "holder"),
+        "awaits_start",
     }
     assert re.fullmatch(r"2026-11-01T10:00:00\.\d{6}Z", approval["created"])
     assert approval["waits"] == [

@@ -146,6 +146,7 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
     """Send chains of generated requests, each to something that an answer named, to a server; count the statuses."""
     seen: Counter[int] = Counter()
     made: list[str] = []
+    wrong: list[str] = []
     token = credential(folder / "runs.db", "token", "admin")
     with server_process(folder, Path(served.__file__), token=token) as server:
         schema = schemathesis.openapi.from_dict(DOCUMENT)
@@ -158,7 +159,8 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
                 if case.operation.path == "/api/v1/runs" and isinstance(case.body, dict):  # one that exists
                     case.body["workflow"] = workflows[zlib.crc32(repr(case.body).encode()) % len(workflows)]
                     case.body["params"] = PARAMETERS[case.body["workflow"]]
-                    case.body.pop("id", None)
+                    for name in ("id", "wait"):  # nobody answers: a wait would last as long as it may
+                        case.body.pop(name, None)
                 path = case.path_parameters or {}
                 if path.get("id") == token.split("_")[1]:  # its own credential
                     path["id"] = "0" * 16
@@ -172,16 +174,24 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
                 seen[response.status_code] += 1
                 if response.status_code == 201 and case.operation.path == "/api/v1/runs":
                     made.append(json.loads(response.text)["run"])
-                _keeps_to_it(case, response)
+                try:
+                    _keeps_to_it(case, response)
+                except AssertionError as error:
+                    wrong.append(str(error))
 
         settings = hypothesis.settings(
-            max_examples=scenarios,
+            max_examples=1,
             stateful_step_count=steps,
             deadline=None,
             database=None,
+            derandomize=False,
+            phases=[hypothesis.Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        Chains.run(settings=settings)
+        for number in range(scenarios):  # each by itself: the server remembers, so no chain can be played again
+            Chains._hypothesis_internal_use_seed = number
+            Chains.run(settings=settings)
+        assert not wrong, "\n".join(wrong[:5])
         assert server.process.poll() is None
         assert "Traceback" not in server.log.read_text()
     return seen
@@ -189,13 +199,13 @@ def follow_links(folder: Path, scenarios: int, steps: int) -> Counter[int]:
 
 def test_chains_of_generated_requests_are_answered_as_the_document_says(tmp_path: Path) -> None:
     found = follow_links(tmp_path, 6, 10)
-    print(dict(found))
-    assert found[200] > 10
+    assert found.total() >= 50
+    assert found[200] + found[201] >= 8
 
 
 @pytest.mark.soak
 def test_thousands_of_requests_in_chains_are_answered_as_the_document_says(tmp_path: Path) -> None:
-    found = follow_links(tmp_path, 500, 20)
+    found = follow_links(tmp_path, 300, 20)
     print(f"{found.total()} requests in chains, answered with {dict(sorted(found.items()))}")
     assert found.total() >= 5000
     assert found.keys() >= {200, 201, 404, 409, 422}

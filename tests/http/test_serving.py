@@ -117,6 +117,7 @@ def test_a_bulk_cancel_that_is_killed_half_way_continues_by_itself(tmp_path: Pat
             time.sleep(0.02)
         assert (found["done"], found["skipped"], found["failed"]) == (count, 0, 0)
         for number in range(count):
+            second.until(f"run-{number}", "cancelled")  # its worker may be about to obey
             events = second.get(f"/api/v1/runs/run-{number}/events")[1]["events"]
             asked = [each["fields"] for each in events if each["type"] == "CancelRequested"]
             assert [(each["by"].endswith(f"bulk {found['run']}"), each["force"]) for each in asked] == [(True, False)]

@@ -80,6 +80,10 @@ class WhichQuestion(Wait, frozen=True, kw_only=True):
     interaction: Annotated[Text, Meta(description="The question, by its id or key; any by default.")] = ""
 
 
+class GetRun(Query, frozen=True, kw_only=True):
+    repairs: Annotated[bool, Meta(description="Also list the repair of the run among its actions.")] = False
+
+
 class Verify(Query, frozen=True, kw_only=True):
     blobs: Annotated[bool, Meta(description="Also compare the content of blobs with their hashes.")] = True
 

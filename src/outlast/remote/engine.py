@@ -359,12 +359,12 @@ class RemoteEngine(Engine):
         return (await self.connection.post(path_of("runs", asking, "answer"), _Run, body)).run
 
     async def questions(self, run: RunId) -> list[Wait]:
-        detail = await self.detail(run)
+        detail = await self.detail(run, repairs=False)
         return [decode.wait_of(each) for each in detail.questions]
 
-    async def detail(self, run: RunId) -> t.RunDetailView:
+    async def detail(self, run: RunId, *, repairs: bool) -> t.RunDetailView:
         """Everything that is known of a run."""
-        return await self.connection.get(path_of("runs", run), t.RunDetailView)
+        return await self.connection.get(path_of("runs", run), t.RunDetailView, repairs=repairs)
 
     # --- control
 

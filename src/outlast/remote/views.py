@@ -17,8 +17,8 @@ from outlast.views.types import ExaminationView, PlanView, RunDetailView, RunLis
 
 
 @read_detail.register(RemoteEngine)
-async def _(engine: RemoteEngine, run: RunId, where: str = "") -> RunDetailView:
-    view = await engine.detail(run)
+async def _(engine: RemoteEngine, run: RunId, where: str = "", *, repairs: bool = False) -> RunDetailView:
+    view = await engine.detail(run, repairs=repairs)
     return replace(view, actions=tuple(replace(each, command=each.command + where) for each in view.actions))
 
 

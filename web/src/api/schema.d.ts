@@ -74,7 +74,7 @@ export interface paths {
         };
         /**
          * Get everything that is known of one run.
-         * @description Its actions include no repairs: `doctor` examines the run.
+         * @description With `repairs`, the run is examined, and its actions include a repair if one is needed.
          */
         get: operations["get_run"];
         put?: never;
@@ -2826,7 +2826,10 @@ export interface operations {
     };
     get_run: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Also list the repair of the run among its actions. */
+                repairs?: boolean;
+            };
             header?: never;
             path: {
                 run: string;

@@ -33,6 +33,14 @@ describe("what led to what", () => {
     ]);
   });
 
+  it("does not draw all lines between many and many", () => {
+    const first = Array.from({ length: 10 }, (_, at) => row(`a${at}`, 1 + at, 20 + at));
+    const second = Array.from({ length: 10 }, (_, at) => row(`b${at}`, 40 + at, 60 + at));
+    const found = edges([...first, ...second]);
+    expect(found.filter((edge) => edge.endsWith(">b0"))).toHaveLength(10);
+    expect(found.filter((edge) => edge.endsWith(">b7"))).toEqual(["a7>b7"]);
+  });
+
   it("keeps chains apart that run beside each other", () => {
     const rows = [row("a1", 1, 5), row("b1", 2, 8), row("a2", 6, 12), row("b2", 9, 14)];
     expect(edges(rows).sort()).toEqual(["a1>a2", "b1>b2"]);

@@ -182,13 +182,13 @@ def matches(summary: RunSummary, query: r.CountRuns) -> bool:
     return query.held in (UNSET, summary.held) and query.asks in (UNSET, is_asking)
 
 
-@operation("GET", "/runs/{run}", "runs:read", tag="runs", answers=v.RunDetailView, refuses=(404,))
+@operation("GET", "/runs/{run}", "runs:read", tag="runs", query=r.GetRun, answers=v.RunDetailView, refuses=(404,))
 async def get_run(call: Call) -> v.RunDetailView:
     """Get everything that is known of one run.
 
-    Its actions include no repairs: `doctor` examines the run.
+    With `repairs`, the run is examined, and its actions include a repair if one is needed.
     """
-    return await read_detail(call.engine, await run_of(call))
+    return await read_detail(call.engine, await run_of(call), repairs=call.query.repairs)
 
 
 @operation(
