@@ -252,6 +252,13 @@ async def _(stage: Any) -> None:
     assert (await created_by(stage, flow().options(exclusive="one")))[1].exclusive == "one"
 
 
+@shows("start", "start")
+async def _(stage: Any) -> None:
+    engine = await stage.engine()
+    handle = await engine.start(flow().options(start=False))
+    assert (await engine.diagnostics.created(handle.run)).deferred
+
+
 # --- child runs
 
 
@@ -287,6 +294,12 @@ async def _(stage: Any) -> None:
 async def _(stage: Any) -> None:
     with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
         await came_to(stage, calling(flow().options(exclusive="one")))
+
+
+@shows("child", "start")
+async def _(stage: Any) -> None:
+    with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*start=False.*child run"):
+        await came_to(stage, calling(flow().options(start=False)))
 
 
 # --- questions

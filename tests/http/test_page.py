@@ -144,3 +144,11 @@ async def test_without_a_build_it_says_how_to_get_one_and_people_can_sign_in(
         assert response.text.count("\n") == 1
         assert "One-time code" in (await server.client.get("/sign-in")).text
         assert (await server.client.get("/sign-in.js")).headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.usefixtures("built")
+async def test_the_page_is_told_of_a_provider_that_signs_people_in(serve: Serve) -> None:
+    async with serve() as server:
+        assert "outlast-oidc" not in (await server.client.get("/sign-in")).text
+        server.state.auth.oidc_roles = {"team": "viewer"}
+        assert '<meta name="outlast-oidc" content="oidc/login">' in (await server.client.get("/sign-in")).text

@@ -20,6 +20,7 @@ from support.server_process import ServerProcess, auth_of, credential
 
 FLOWS = Path(__file__).with_name("flows") / "shop.py"
 API = "/api/v1"
+CLAIM_S = 6
 BOTH = pytest.mark.parametrize("site", ["sqlite", "postgres"], indirect=True)
 """On both kinds of store."""
 
@@ -29,6 +30,7 @@ class Site:
 
     def __init__(self, browser: Browser, folder: Path, store: str) -> None:
         self.folder, self.store = folder, store
+        self.is_postgres = store.startswith("postgres")
         self.sessions = {role: credential(store, "session", role) for role in ROLES}
         self._token = credential(store, "token", "admin")
         self._browser = browser
@@ -45,7 +47,7 @@ class Site:
             store=self.store,
             token=self._token,
             port=port,
-            environment={"SHOP": str(self.folder)},
+            environment={"SHOP": str(self.folder), "OUTLAST_CLAIM": str(CLAIM_S)},
         )
         self.server.until_ready()
 

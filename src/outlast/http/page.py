@@ -71,6 +71,8 @@ async def index(request: Request) -> Response:
     text = (FOLDER / "index.html").read_text("utf-8")
     root = html.escape(request.scope.get("root_path", ""))
     head = f'<base href="{root}/"><meta name="outlast-build" content="{build()}">'
+    if request.app.state.outlast.auth.oidc_roles:
+        head += '<meta name="outlast-oidc" content="oidc/login">'
     return Response(_BASE.sub(lambda _: head, text), media_type="text/html")
 
 

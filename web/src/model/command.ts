@@ -14,15 +14,18 @@ export interface Start {
   id: string;
   title: string;
   tags: string[];
+  /** Only create it. */
+  isLater: boolean;
 }
 
 /** The lines of `outlast run`. Texts that would be read as another type are given as JSON. */
-export function startCommand({ entry, params, id, title, tags }: Start): string {
+export function startCommand({ entry, params, id, title, tags, isLater }: Start): string {
   const words = Object.entries(params).map(([name, value]) => quoted(`${name}=${valueText(value)}`));
   const options = [
     ...(id ? [`--id ${quoted(id)}`] : []),
     ...(title ? [`--title ${quoted(title)}`] : []),
     ...tags.map((tag) => `--tag ${quoted(tag)}`),
+    ...(isLater ? ["--no-start"] : []),
   ];
   const lines = [
     `outlast run ${quoted(entry)}`,

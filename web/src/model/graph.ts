@@ -28,6 +28,7 @@ export interface Graph {
 
 /** Parts that lead to one part: more are not drawn. */
 const MOST_EDGES = 12;
+const FEW = 3;
 
 export function graphOf(rows: readonly Row[], isOpen: (row: Row) => boolean): Graph {
   const parts = rows.map((row): GraphPart => {
@@ -43,7 +44,8 @@ interface Life {
   begin: number;
   /** Infinity while it is at work. */
   end: number;
-  hasLed: boolean;
+  /** To how many it led. */
+  led: number;
 }
 
 /** The first and the last event of a row. */
@@ -55,7 +57,7 @@ function lifeOf(row: Row): Life {
     const isOpen = ("from" in bar ? bar.to : bar.ended) === null;
     end = Math.max(end, isOpen ? Number.POSITIVE_INFINITY : bar.last);
   }
-  return { id: row.id, begin, end, hasLed: false };
+  return { id: row.id, begin, end, led: 0 };
 }
 
 export function edgesOf(rows: readonly Row[]): GraphEdge[] {
@@ -74,9 +76,12 @@ export function edgesOf(rows: readonly Row[]): GraphEdge[] {
     front = front.filter((each) => each.end > newest);
     const trigger = front.at(-1);
     if (!trigger) continue;
-    const before = front.filter((each) => each === trigger || !each.hasLed).slice(-MOST_EDGES);
+    const all = front.filter((each) => each === trigger || !each.led);
+    // where many wait for many, all lines are drawn to the first only, and one to each of the others
+    const one = all[trigger.led % all.length] ?? trigger;
+    const before = trigger.led && all.length > FEW ? [one] : all.slice(-MOST_EDGES);
     for (const each of before) edges.push({ from: each.id, to: life.id });
-    trigger.hasLed = true;
+    trigger.led += 1;
   }
   return edges;
 }

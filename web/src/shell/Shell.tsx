@@ -1,7 +1,8 @@
 import { Cpu, Inbox, LayoutList } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { NavLink, Outlet, ScrollRestoration, useNavigate } from "react-router";
 import { useHeldRuns, useInbox, useMay, useMe } from "@/api/queries";
+import { takeReturn } from "@/api/return";
 import { useSession } from "@/api/session";
 import { useKeys } from "@/ui/keys";
 import { Toasts } from "@/ui/Toast";
@@ -22,7 +23,12 @@ export function Shell() {
 
 function SignedIn() {
   const navigate = useNavigate();
+  const isSignedIn = useMe().data !== undefined;
   const [hasKeyList, setKeyList] = useState(false);
+  useEffect(() => {
+    const to = isSignedIn ? takeReturn() : null;
+    if (to) navigate(to, { replace: true });
+  }, [isSignedIn, navigate]);
   useKeys({
     "g r": () => navigate("/"),
     "g i": () => navigate("/inbox"),

@@ -164,7 +164,7 @@ export const useActions = create<Actions>((set, get) => {
     },
 
     repairWorkflow: async (run) => {
-      const request = () => api.POST("/api/v1/runs/{run}/doctor", { ...at(run), body: { fix: true } });
+      const request = () => api.POST("/api/v1/runs/{run}/doctor", { ...at(run), body: { fix: true, blobs: true } });
       const said = (view: View<"ExaminationView">) => {
         const done = view.repairs.filter((repair) => repair.done).map((repair) => repair.code);
         const error = view.repairs.find((repair) => repair.error)?.error;

@@ -2,6 +2,7 @@ import { KeyRound, LogIn } from "lucide-react";
 import { type FormEvent, useEffect, useState } from "react";
 import { useSearchParams } from "react-router";
 import { answer, api, Problem, ROOT } from "@/api/client";
+import { isOwn, returnLater } from "@/api/return";
 import { Logo } from "@/shell/Logo";
 import { Button } from "@/ui/Button";
 import { Field, INPUT } from "@/ui/Field";
@@ -19,6 +20,7 @@ export default function SignInPage() {
   const [hasLink, setLink] = useState(false);
   const [refusal, setRefusal] = useState("");
   const asked = params.get("to");
+  const provider = document.querySelector<HTMLMetaElement>('meta[name="outlast-oidc"]')?.content;
   useEffect(() => {
     if (asked) localStorage.setItem(RETURN, JSON.stringify({ to: asked, at: Date.now() }));
     const given = codeIn(location.hash);
@@ -85,6 +87,13 @@ export default function SignInPage() {
         <Button type="submit" look="primary" busy={isBusy} busyText="Signing in…" autoFocus={hasLink}>
           <LogIn size={16} aria-hidden /> Sign in
         </Button>
+        {provider ? (
+          <Button asChild>
+            <a href={ROOT + provider} onClick={() => isOwn(asked) && returnLater(asked)}>
+              Sign in with your provider
+            </a>
+          </Button>
+        ) : null}
         {isOwn(asked) && asked !== "/" ? (
           <p className="text-meta break-words text-text-2">
             Then you are back at <code>{asked}</code>.
@@ -98,11 +107,6 @@ export default function SignInPage() {
 /** The code in a link or in what was pasted. */
 function codeIn(text: string): string {
   return /oli_[0-9a-f]{16}_[A-Za-z0-9_-]{43}/.exec(text)?.[0] ?? "";
-}
-
-/** Whether it is an address of this page, and not of another site. */
-function isOwn(to: string | null): to is string {
-  return to !== null && /^\/(?![/\\])/.test(to);
 }
 
 function remembered(): string | null {

@@ -274,10 +274,16 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
           <Command
             text={
               params
-                ? startCommand({ entry: workflow.entry, params, id: options.id, title: options.title, tags })
+                ? startCommand({
+                    entry: workflow.entry,
+                    params,
+                    id: options.id,
+                    title: options.title,
+                    tags,
+                    isLater: options.isLater,
+                  })
                 : null
             }
-            isLater={options.isLater}
           />
           <SoFar name={name} />
         </div>
@@ -293,7 +299,7 @@ function randomKey(): string {
   return `page-${[...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-function Command({ text, isLater }: { text: string | null; isLater: boolean }) {
+function Command({ text }: { text: string | null }) {
   const [copied, setCopied] = useState("");
   const isCopied = text !== null && copied === text;
   return (
@@ -326,7 +332,6 @@ function Command({ text, isLater }: { text: string | null; isLater: boolean }) {
             {text}
           </pre>
         )}
-        {isLater ? <p className="mt-2 text-meta text-text-2">The command line begins the run at once.</p> : null}
       </div>
     </Panel>
   );

@@ -9,6 +9,7 @@ import { oneLine } from "@/model/values";
 import { Button } from "@/ui/Button";
 import { Moment } from "@/ui/Moment";
 import { addressOf, useRun } from "../context";
+import { useLines } from "../lines";
 import { COLOURS, lookOf } from "./looks";
 
 /** What is known of the selected part. */
@@ -88,6 +89,7 @@ export function Card({ rows, intervals, now }: { rows: readonly Row[]; intervals
           </Fact>
         ) : null}
       </dl>
+      {row.kind === "node" && look === "run" && place.at === null ? <Output node={row.id} attempt={attempt} /> : null}
       <p className="mt-3 flex flex-wrap gap-x-4 gap-y-1 text-meta">
         {wait?.kind === "child" ? (
           <Link to={addressOf(wait.id, {})} className="link">
@@ -109,6 +111,24 @@ export function Card({ rows, intervals, now }: { rows: readonly Row[]; intervals
         ) : null}
       </p>
     </section>
+  );
+}
+
+const SHOWN_LINES = 4;
+
+/** The newest lines that the attempt logged, as they come. */
+function Output({ node, attempt }: { node: string; attempt: number }) {
+  const { run, detail } = useRun();
+  const { lines } = useLines(run, detail.at, node, attempt);
+  if (!lines.length) return null;
+  return (
+    <pre className="mt-2 overflow-hidden rounded-control bg-code px-2 py-1">
+      {lines.slice(-SHOWN_LINES).map((line) => (
+        <span key={line.number} className="block truncate">
+          {line.text.slice(0, 400)}
+        </span>
+      ))}
+    </pre>
   );
 }
 

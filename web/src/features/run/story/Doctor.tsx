@@ -21,7 +21,8 @@ export function Doctor() {
   const { run, detail } = useRun();
   const { data, error, refetch, dataUpdatedAt, isFetching } = useQuery({
     queryKey: keys.doctor(run),
-    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}/doctor", { params: { path: { run } }, signal })),
+    queryFn: ({ signal }) =>
+      answer(api.GET("/api/v1/runs/{run}/doctor", { params: { path: { run }, query: { blobs: false } }, signal })),
   });
   const state = `${detail.status} ${detail.held} ${detail.branch}`;
   const [examined, setExamined] = useState(state);

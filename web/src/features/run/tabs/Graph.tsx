@@ -25,6 +25,7 @@ const CanvasView = lazy(() => import("../graph/CanvasView"));
 /** Above so many parts, groups are closed; above the other, the rest is drawn on a canvas. */
 const MOST = 150;
 const MOST_ELEMENTS = 1000;
+const MOST_LINES = 2000;
 
 /** What ran, and what led to what. */
 export default function Graph() {
@@ -79,7 +80,7 @@ function Loaded() {
   const [isDrawn, setDrawn] = useState(() => innerWidth >= 700);
   const [focus, setFocus] = useState<string | null>(null);
   const hidden = closed.size;
-  const Part = size > MOST_ELEMENTS ? CanvasView : FlowView;
+  const Part = size > MOST_ELEMENTS || lines.length > MOST_LINES ? CanvasView : FlowView;
   return (
     <Panel className="overflow-hidden">
       <div className="flex flex-wrap items-center gap-3 border-b border-line px-3 py-2">
