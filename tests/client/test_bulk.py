@@ -195,7 +195,7 @@ async def test_what_is_refused_starts_nothing(tmp_path: Path, monkeypatch: pytes
         for given in ({"filter": ASKING}, {"targets": map(Target, runs)}):
             with pytest.raises(InvalidInput, match="narrow the filter"):
                 await engine.bulk.start("cancel", **given)  # type: ignore[arg-type]
-        with pytest.raises(ol.errors.NotFound, match="no bulk action"):
+        with pytest.raises(ol.errors.NotFound, match="not a bulk action"):
             await engine.bulk.progress(runs[0])
 
 

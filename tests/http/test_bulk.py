@@ -101,4 +101,4 @@ async def test_a_role_needs_the_permission_of_the_action(serve: Serve) -> None:
         assert refused.status_code == 403
         assert (await server("GET", f"/runs/{run}")).json()["status"] == "waiting"
         missing = await server("GET", f"/bulk/{run}")
-        assert (missing.status_code, "no bulk action" in missing.json()["detail"]) == (404, True)
+        assert (missing.status_code, "not a bulk action" in missing.json()["detail"]) == (404, True)

@@ -256,7 +256,7 @@ def test_who_paused_and_who_resumed_is_told() -> None:
         .add(e.PauseRequested(by="bob", reason="lunch"))
         .add(e.RunPaused(by="bob", reason="lunch"))
     )
-    assert "Interrupted, to be repeated: a." in log.explained().state
+    assert "Interrupted; the next worker executes again: a." in log.explained().state
     log.add(*decide.resume(log.history.state, by="ada"))
     assert log.texts()[1:] == [
         "Pause requested by bob: lunch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -366,5 +367,8 @@ def test_without_a_file_nothing_is_imported_to_read_one(tmp_path: Path) -> None:
 import sys, outlast.settings
 outlast.settings.read_settings()
 print(*[name for name in ("tomllib", "difflib", "apsw", "typer") if name in sys.modules])"""
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTLAST_")}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+    )
     assert (ran.stdout.strip(), ran.stderr) == ("", "")

@@ -282,7 +282,7 @@ class Bulk:
         """A bulk action with its outcome for each run, in the order in which they ended."""
         created = await created_of(self._store, run)
         if created.workflow != BULK:
-            raise NotFound(f"run {run} is of workflow {created.workflow}: it is no bulk action")
+            raise NotFound(f"run {run} is of workflow {created.workflow}: it is not a bulk action")
         _, given = bulk._arguments.unpack(await fetched(created.params, self._store.blobs))
         codec, outcomes, output = codec_for(Outcome), list[Outcome](), e.NULL
         async for entry in self._engine.events(run):

@@ -180,7 +180,7 @@ class Oidc:
             except msgspec.ValidationError as error:
                 raise _unreachable(f"its discovery document is incomplete: {error}") from error
             if provider.issuer != issuer:
-                raise _unreachable(f"its discovery document names the issuer {provider.issuer[:200]!r}")
+                raise _unreachable(f"its discovery document names another issuer, {provider.issuer[:200]!r}")
             if not all(map(_is_safe, (provider.authorization_endpoint, provider.token_endpoint, provider.jwks_uri))):
                 raise _unreachable("its discovery document names an address without TLS")
             self._provider = now, provider

@@ -254,7 +254,7 @@ def _nodes(state: State) -> Iterator[str]:
     if started and (state.status is RunStatus.RUNNING or state.outline.is_cleaning):
         yield f"Running: {say.listed(started)}."
     elif started:
-        yield f"Interrupted, to be repeated: {say.listed(started)}."
+        yield f"Interrupted; the next worker executes again: {say.listed(started)}."
 
 
 # --- actions

@@ -73,7 +73,7 @@ def failed_without_consequence(evidence: Evidence) -> Iterator[Finding]:
         ending = e.RunFailed(error=event.error, node=event.node, recoverable=is_recoverable)
         remedy = Say(tuple(decide.end(state, ending)))
         then = "correct the cause and retry the run" if is_recoverable else "jump back to an earlier event, if needed"
-        action = f"outlast doctor --fix fails the run; then {then}"
+        action = f"outlast doctor --fix marks the run as failed; then {then}"
     yield Finding(
         code="A4",
         standing="repairable",
