@@ -11,6 +11,8 @@ from support.browser import NARROW, WIDE, chromium, is_loaded, missing, picture
 from support.filled_shop import RUN, fill
 from support.site import Site
 
+SETTLED_MS = 700
+"""A tab of a run is loaded when it is first opened, and layouts are measured."""
 IMAGES = Path(__file__).parent / "images"
 VIEWS = {
     "runs": "/",
@@ -46,10 +48,11 @@ async def main() -> None:
                 await fill(site)
                 page = await site.open("/")
                 for view, path in VIEWS.items():
-                    await page.goto(path)
-                    await is_loaded(page)
-                    for width in (WIDE, NARROW):
-                        await page.set_viewport_size({"width": width, "height": 860})
+                    for width, height in ((WIDE, 1000), (NARROW, 860)):
+                        await page.set_viewport_size({"width": width, "height": height})
+                        await page.goto(path)
+                        await is_loaded(page)
+                        await page.wait_for_timeout(SETTLED_MS)
                         for theme in ("light", "dark"):
                             await page.emulate_media(color_scheme=theme)
                             suffix = ("-dark" if theme == "dark" else "") + (f"-{width}" if width == NARROW else "")
