@@ -152,7 +152,8 @@ function Plot({ label, end, data, series, bars, text }: PlotProps) {
           </span>
         ))}
       </figcaption>
-      <div ref={place} />
+      {/* The drawing has a fixed width: it must not widen the page before it is drawn again for a narrower window. */}
+      <div ref={place} className="overflow-hidden [contain:inline-size]" />
     </figure>
   );
 }
