@@ -88,8 +88,8 @@ def serve(
     it is ready. The first start prints a one-time sign-in link on the terminal.
 
     \b
-    [dim]outlast serve flows.py
-    outlast serve flows --store postgresql://db/outlast --host 0.0.0.0[/dim]
+    outlast serve flows.py
+    outlast serve flows --store postgresql://db/outlast --host 0.0.0.0
     """
     if reload:
         raise typer.Exit(_supervised(apps or ()))
@@ -131,7 +131,7 @@ def dev(
     """Serve for development: on this machine without a token, again when a module changes.
 
     \b
-    [dim]outlast dev flows.py[/dim]
+    outlast dev flows.py
     """
     named = store if store is not None else ctx.obj.get("store")
     more = [*(["--store", named] if named else []), "--port", str(port), "--insecure-local"]

@@ -260,8 +260,11 @@ def _nodes(state: State) -> Iterator[str]:
 # --- actions
 
 
+_COMMANDS = {"diff": ("versions", "diff")}
+
+
 def _action(verb: str, run: str, effect: str, *arguments: str) -> Action:
-    return Action(verb, run, arguments, effect, shlex.join(("outlast", verb, run, *arguments)))
+    return Action(verb, run, arguments, effect, shlex.join(("outlast", *_COMMANDS.get(verb, (verb,)), run, *arguments)))
 
 
 def _from_old_branch(run: str, branch: int) -> Iterator[Action]:
