@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -257,7 +257,7 @@ def test_a_dry_run_says_what_becomes_of_a_run_whose_claim_is_lost(
         if isinstance(made.store, MemoryStore):
             del made.store.memory.claims[writer.run]
         elif isinstance(made.store, SqliteStore):
-            with sqlite3.connect(made.store.path) as db:
+            with closing(sqlite3.connect(made.store.path, isolation_level=None)) as db:
                 db.execute("delete from claim")
         else:
             await carry_out(postgres_url, "delete from {s}.claim")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import fields
 
-from outlast.http.problems import MEDIA_TYPE, Problem
+from outlast.http.problems import MEDIA_TYPE, Problem, phrase_of
 
 if TYPE_CHECKING:
     from outlast.http.operations import Operation
@@ -145,7 +145,7 @@ def _parameters(operation: Operation, known: dict[str, Any]) -> Iterator[dict[st
 def _responses(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for status in operation.statuses:
-        response: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        response: dict[str, Any] = {"description": phrase_of(status)}
         if operation.answers is not None and status != HTTPStatus.NO_CONTENT:
             schema = {} if operation.answers is bytes else known[_key(operation.answers)]
             response["content"] = {operation.content: {"schema": schema}}

@@ -83,6 +83,15 @@ def status_of(error: OutlastError) -> int:
     return next(status for cls, status in STATUS_OF.items() if isinstance(error, cls))
 
 
+_RENAMED = {413: "Content Too Large", 416: "Range Not Satisfiable", 422: "Unprocessable Content"}
+"""Names by RFC 9110, where older versions of Python have others."""
+
+
+def phrase_of(status: int) -> str:
+    """The name of a status, the same on every version of Python."""
+    return _RENAMED.get(status) or HTTPStatus(status).phrase
+
+
 def response_of(error: HttpError | OutlastError) -> Response:
     """The problem response of an error."""
     headers: dict[str, str] = {}
@@ -95,7 +104,7 @@ def response_of(error: HttpError | OutlastError) -> Response:
             headers["Retry-After"] = str(RETRY_AFTER_S)
     problem = Problem(
         type=f"urn:outlast:problem:{code}",
-        title=HTTPStatus(status).phrase,
+        title=phrase_of(status),
         status=status,
         detail=detail.encode("utf-8", "replace").decode(),
         code=code,
