@@ -156,7 +156,7 @@ def _responses(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
     refused |= set(_ALWAYS) if operation.permission else {421, 429, 503}
     for status in sorted(refused):
         problem = {"schema": known[_key(Problem)]}
-        found[str(status)] = {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: problem}}
+        found[str(status)] = {"description": phrase_of(status), "content": {MEDIA_TYPE: problem}}
     return found
 
 
