@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import fields
 
 from outlast.http.problems import MEDIA_TYPE, Problem, phrase_of
+from outlast.views.schema import plain
 
 if TYPE_CHECKING:
     from outlast.http.operations import Operation
@@ -56,7 +57,7 @@ def _document(_: tuple[str, ...], server: str) -> bytes:
             "servers": [{"url": server}],
             "paths": paths,
             "components": {
-                "schemas": components,
+                "schemas": plain(msgspec.json.decode(msgspec.json.encode(components))),
                 "links": {
                     name: {"operationId": each.id, "parameters": {parameter: place}}
                     for each in OPERATIONS

@@ -37,14 +37,14 @@ def json_schema(name: str | None = None) -> dict[str, Any]:
     head = {"$schema": DIALECT, "$id": f"urn:outlast:views:{SCHEMA_VERSION}{'' if name is None else f':{name}'}"}
     about: dict[str, Any] = {"title": "Outlast views"} if name is None else references[0]
     schema = {**head, **about, "$defs": dict(sorted(definitions.items()))}
-    found: dict[str, Any] = _plain(msgspec.json.decode(msgspec.json.encode(schema)))  # defaults as JSON has them
+    found: dict[str, Any] = plain(msgspec.json.decode(msgspec.json.encode(schema)))  # defaults as JSON has them
     return found
 
 
-def _plain(schema: Any) -> Any:
+def plain(schema: Any) -> Any:
     """The same on every version of Python: newer ones remove the indent of docstrings."""
     if isinstance(schema, dict):
         text = schema.get("description")
-        plain = {name: _plain(part) for name, part in schema.items()}
-        return {**plain, "description": " ".join(text.split())} if isinstance(text, str) else plain
-    return [_plain(part) for part in schema] if isinstance(schema, list) else schema
+        parts = {name: plain(part) for name, part in schema.items()}
+        return {**parts, "description": " ".join(text.split())} if isinstance(text, str) else parts
+    return [plain(part) for part in schema] if isinstance(schema, list) else schema

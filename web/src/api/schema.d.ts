@@ -1026,8 +1026,7 @@ export interface components {
     schemas: {
         /**
          * Problem
-         * @description Why a request was refused or failed. `code` is stable; `remedy` says what to do; `field` is the part of the request
-         *         that is invalid; `run` and `seq` say where a log is damaged.
+         * @description Why a request was refused or failed. `code` is stable; `remedy` says what to do; `field` is the part of the request that is invalid; `run` and `seq` say where a log is damaged.
          */
         "outlast.http.problems.Problem": {
             type: string;
@@ -1067,8 +1066,7 @@ export interface components {
         };
         /**
          * StartedView
-         * @description A run that was started. `created` is false if an earlier request with the same key or id started it. `result` and
-         *         `error` are set if the request waited and the run ended.
+         * @description A run that was started. `created` is false if an earlier request with the same key or id started it. `result` and `error` are set if the request waited and the run ended.
          */
         StartedView: {
             run: string;
@@ -1156,9 +1154,7 @@ export interface components {
         };
         /**
          * RunView
-         * @description A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
-         *
-         *         `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it.
+         * @description A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones. `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it.
          */
         RunView: {
             run: string;
@@ -1226,8 +1222,7 @@ export interface components {
         };
         /**
          * RunDetailView
-         * @description One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of
-         *         its workflow.
+         * @description One run with its nodes, children, files, questions and actions. `known_by` are the live workers that claim runs of its workflow.
          */
         RunDetailView: {
             run: string;
@@ -1337,9 +1332,7 @@ export interface components {
         };
         /**
          * ActionView
-         * @description An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell
-         *         command, `why` its effect. Of a useful action, `appends` are the events that it would append and `effects` what it would
-         *         do besides; of a repair, `code` is the finding. Null if that depends on a value that is not known yet.
+         * @description An action that is allowed on a run now. `useful` marks the actions to take in this state; `command` is the shell command, `why` its effect. Of a useful action, `appends` are the events that it would append and `effects` what it would do besides; of a repair, `code` is the finding. Null if that depends on a value that is not known yet.
          */
         ActionView: {
             action: string;
@@ -1518,8 +1511,7 @@ export interface components {
         };
         /**
          * TimelineEntry
-         * @description One event, or `count` events of one kind from `seq` to `last`. `kind` is the type of the event, `elapsed_ms` the time
-         *         since the run was created.
+         * @description One event, or `count` events of one kind from `seq` to `last`. `kind` is the type of the event, `elapsed_ms` the time since the run was created.
          */
         TimelineEntry: {
             seq: number;
@@ -1691,10 +1683,7 @@ export interface components {
         };
         /**
          * RepairView
-         * @description A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair.
-         *
-         *         A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written
-         *         again. `error` says why the repair failed.
+         * @description A repair, or in a dry run the plan of a repair. `needed` is false if there was nothing to repair. A repair appends events, opens `new_branch`, or has other `effects`, such as records beside the log that are written again. `error` says why the repair failed.
          */
         RepairView: {
             code: string | null;
@@ -1901,8 +1890,7 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
-         *         empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
          */
         DecisionView: {
             run: string;
@@ -2038,8 +2026,7 @@ export interface components {
         };
         /**
          * BulkView
-         * @description A bulk action, which is carried out by `run`. When that has completed, done + skipped + failed = confirmed. `next` is
-         *         the cursor of the next outcomes, null at the end.
+         * @description A bulk action, which is carried out by `run`. When that has completed, done + skipped + failed = confirmed. `next` is the cursor of the next outcomes, null at the end.
          */
         BulkView: {
             run: string;
@@ -2078,8 +2065,7 @@ export interface components {
         };
         /**
          * HeadView
-         * @description The end of a log: its last event, its branch, and whether the run is over. `latest` is the last run that this one
-         *         continued as, or the run itself.
+         * @description The end of a log: its last event, its branch, and whether the run is over. `latest` is the last run that this one continued as, or the run itself.
          */
         HeadView: {
             run: string;
@@ -2260,8 +2246,7 @@ export interface components {
         };
         /**
          * ParameterView
-         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there
-         *         is none, or if it cannot be written as JSON.
+         * @description A parameter of a workflow. `schema` is its JSON Schema, null if any value is accepted. `default` is left out if there is none, or if it cannot be written as JSON.
          */
         ParameterView: {
             name: string;
@@ -2273,8 +2258,7 @@ export interface components {
         };
         /**
          * StatisticsView
-         * @description How the runs of a workflow went, by when they were created. If there are more than one request reads, the newest are
-         *         counted: `since` is the oldest of these, and `is_complete` is false.
+         * @description How the runs of a workflow went, by when they were created. If there are more than one request reads, the newest are counted: `since` is the oldest of these, and `is_complete` is false.
          */
         StatisticsView: {
             workflow: string;
