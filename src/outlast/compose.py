@@ -246,7 +246,7 @@ async def _open(
         open_now.push_async_callback(store.close)
         ledger = Ledger(store, key=signing_key)
         open_now.push_async_callback(ledger.close)
-        await _check_keys(store)
+        await _check_keys(store, readonly=readonly)
         await open_now.enter_async_context(tracing(ledger))
         worker_here = None
         if worker:
@@ -262,10 +262,10 @@ async def _open(
         yield client
 
 
-async def _check_keys(store: Store) -> None:
+async def _check_keys(store: Store, *, readonly: bool) -> None:
     from outlast.stores.encrypted import check_keys
 
-    await check_keys(store)
+    await check_keys(store, readonly=readonly)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from typing import ClassVar, cast
 import pytest
 
 import outlast as ol
-from outlast.compose import open_store
+from outlast.compose import open_desk, open_store
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.store import BlobRef, Store
@@ -110,6 +110,16 @@ async def test_keys_rotate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         for run in map(RunId, ("plain", "first", "second")):
             assert (await engine.verify(run)).is_sound
             assert SECRET in (await engine.get(run)).reason
+
+
+async def test_a_store_without_encryption_is_read_with_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await talk(tmp_path / "runs.db", "plain")
+    monkeypatch.setenv(KEYS, ONE)
+    async with open_desk(str(tmp_path / "runs.db"), readonly=True) as engine:
+        assert SECRET in (await engine.get(RunId("plain"))).reason
+    monkeypatch.delenv(KEYS)
+    async with open_desk(str(tmp_path / "runs.db"), readonly=True) as engine:  # it was not marked
+        assert (await engine.verify(RunId("plain"))).is_sound
 
 
 async def test_blobs_are_stored_once_and_rotate(tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ async def _is_first(auth: Auth) -> bool:
 
 
 async def _show_link(auth: Auth, address: str) -> None:
-    """On the terminal only: whoever reads a log must not be able to sign in."""
+    """On the terminal only: readers of a log must not be able to sign in."""
     from outlast.http.auth import SIGN_IN_S
 
     if not sys.stderr.isatty():

@@ -54,7 +54,7 @@ class ThreadHandoff:
                     self._outcome = (await wanted, None)
                 except BaseException as error:
                     if isinstance(error, GeneratorExit) or scope.code.is_dismissed:
-                        raise  # the code is dismissed: this is no error of the call
+                        raise  # the code was dismissed: the call itself did not fail
                     self._outcome = (None, error)
                 current.reset(entered)
                 self._switch_to_thread()

@@ -1,6 +1,6 @@
 """The web page: files that `make web` builds into the folder `page` of this package, and that the wheel carries.
 
-`index.html` answers for every view of the page, is never cached, and is told its prefix and its build. Assets have a hash
+`index.html` answers for every view, is never cached, and contains its prefix and its build. Assets have a hash
 of their content in their name: they are cached for ever, and a name of an older build is not found.
 """
 

@@ -141,11 +141,11 @@ def configured_keys(environment: Mapping[str, str] | None = None) -> Keys | None
     return Keys(done.stdout.decode(errors="replace").strip())
 
 
-async def check_keys(store: Store) -> None:
+async def check_keys(store: Store, *, readonly: bool = False) -> None:
     """Refuse to use an encrypted store without its keys: the process could take runs over and read none of them. A store
-    that is opened with keys for the first time is marked."""
+    that is opened with keys for the first time is marked, unless it is only read."""
     mark = await store.document(MARK)
-    if mark is None and isinstance(store, EncryptedStore):
+    if mark is None and isinstance(store, EncryptedStore) and not readonly:
         await store.put_document(Document(MARK, "1", b"encrypted"))
     elif mark is not None and mark.body.startswith(ENCRYPTED):
         raise StoreUnusable(f"the store is encrypted: set {KEYS} or {COMMAND}")

@@ -1,7 +1,7 @@
 """The people around a tested run: they answer its questions, resume it when it is held, and wait for its end.
 
-They read the store directly, so that reading is no call of the tested process, and are notified at once, so that no
-time passes before they act.
+They read the store directly: their reads are not counted as calls of the tested process. They are notified at once: no time
+passes before they act.
 """
 
 from __future__ import annotations

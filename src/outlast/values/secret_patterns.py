@@ -26,7 +26,7 @@ LONGEST_WORD = 15
 `SHORTEST_REFUSED` characters, and is not a word like `postgres`, of letters only and at most `LONGEST_WORD` long.
 """
 MOST_KNOWN = 1000
-"""How many values are known at a time, the newest ones: there is no end of values if each attempt gets a new key."""
+"""How many values are known at a time, the newest ones: attempts that each get a new key must not fill the memory."""
 
 known: dict[str, SecretPatterns] = {}
 """The values revealed in this process, with their forms. The dict is replaced, never changed: other threads may be
@@ -95,7 +95,7 @@ def is_given_away(body: bytes) -> bool:
 
 
 def refused_in(body: bytes) -> list[SecretPatterns]:
-    """The values because of which JSON may have to be refused: it contains them, though perhaps inside a number."""
+    """The values that occur in the JSON, possibly inside a number: it may have to be refused because of them."""
     size, found = len(body), []
     for value, each in known.items():
         if each.is_refused and each.shortest <= size and each.is_in(body):

@@ -203,7 +203,7 @@ class Session:
                 yield message
 
     async def _beside(self, run: RunId, following: Following) -> AsyncIterator[Message]:
-        """What is no event: who advances the run, progress, log lines."""
+        """Send what is not in the log of events: who advances the run, progress, log lines."""
         feed = following.feed
         if following.is_stalled is not feed.is_stalled:
             following.is_stalled = feed.is_stalled
