@@ -1,6 +1,7 @@
-"""A run with a thousand branches: the cost of reading or taking over the current one.
+"""A run with many branches: the cost of reading or taking over the current one, and of a jump to an event on it or on a
+branch in the midst of the others.
 
-Prints one JSON line for each number of branches: milliseconds, and the number of records read.
+Prints one JSON line for each number of branches: milliseconds, and the number of reads for each jump.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measures import folder
+from outlast.client import Engine
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
@@ -21,6 +23,7 @@ from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.stores.sqlite import SqliteStore
 
 RUN = RunId("branched")
+JUMPS = 5
 NODES = 50
 """Nodes on the part that all branches share; each branch adds two events."""
 
@@ -44,9 +47,33 @@ async def measure(place: Path, branches: int) -> dict[str, float]:
     read_events["read_ms"] = await _timed(lambda: _read(store))
     read_events["take_over_ms"] = await _timed(lambda: _taken(ledger, worker))
     read_events["all_branches_ms"] = await _timed(lambda: _all(store))
+    await store.retire(worker)
+    engine = Engine(ledger)
+    reads = _counted(store)
+    for name, target in (("near", place_to_cut), ("elsewhere", head.version // 2 + place_to_cut // 2)):
+        took, before = list[float](), reads[0]
+        for _ in range(JUMPS):
+            spent = time.process_time()
+            await engine.jump(RUN, target)
+            took.append(time.process_time() - spent)
+        read_events[f"jump_{name}_cpu_ms"] = round(min(took) * 1000, 3)
+        read_events[f"jump_{name}_reads"] = (reads[0] - before) // JUMPS
+    await engine._leave()
     await ledger.close()
     await store.close()
     return read_events
+
+
+def _counted(store: Any) -> list[int]:
+    """Count the reads of records from now on."""
+    reads, read = [0], store.read
+
+    async def counting(*args: Any, **kwargs: Any) -> Any:
+        reads[0] += 1
+        return await read(*args, **kwargs)
+
+    store.read = counting
+    return reads
 
 
 async def _read(store: SqliteStore) -> None:

@@ -288,12 +288,28 @@ A page of 50 runs over HTTP out of 200,000, in ms; half of the pages are from th
 
 def _on_objects(results: Results) -> str:
     rows = [
-        (measure, _figure(results.values("w2-objects", f"s3_{name}"), digits))
-        for measure, name, digits in (
-            ("200 nodes one after the other, ms per node", "ms_per_node", 2),
-            ("the same, requests per node", "requests_per_node", 2),
-            ("100 runs of 5 nodes at once, nodes/s", "nodes_per_s", 0),
-            ("the same, requests per node", "requests_per_node_of_five", 2),
+        (measure, _figure(results.values(job, name), digits))
+        for measure, job, name, digits in (
+            ("200 nodes one after the other, ms per node", "w2-objects", "s3_ms_per_node", 2),
+            ("the same, requests per node", "w2-objects", "s3_requests_per_node", 2),
+            ("100 runs of 5 nodes at once, nodes/s", "w2-objects", "s3_nodes_per_s", 0),
+            ("the same, requests per node", "w2-objects", "s3_requests_per_node_of_five", 2),
+            (
+                "the only run of a workflow claimed, with 5,000 runs of another one ready, s",
+                "claims-objects",
+                "other_s",
+                3,
+            ),
+            ("the same, requests", "claims-objects", "other_requests", 0),
+            (
+                "300 runs of 5 nodes of another process, of one workflow, nodes/s",
+                "claims-objects",
+                "nodes_per_s_of_1",
+                0,
+            ),
+            ("the same, requests per node", "claims-objects", "requests_per_node_of_1", 2),
+            ("the same, of ten workflows, nodes/s", "claims-objects", "nodes_per_s_of_10", 0),
+            ("the same, requests per node", "claims-objects", "requests_per_node_of_10", 2),
         )
     ]
     if not any(cell for _, cell in rows):
@@ -301,7 +317,7 @@ def _on_objects(results: Results) -> str:
     return f"""## On objects
 
 In a bucket on a SeaweedFS server on the same machine; one process. Requests are all that were made, those that begin and
-end the runs included (`w2_objects`).
+end the runs included (`w2_objects`, `claims_objects`).
 
 {_table(("measure", "s3://"), rows)}
 """

@@ -34,6 +34,7 @@ PLAN = (
     Job("w2-shared", "w2_shared", systems=PEERS),
     Job("w2-postgres", "w2_postgres", systems=OURS),
     Job("w2-objects", "w2_objects", systems=OURS),
+    Job("claims-objects", "claims_objects --nodes 5000", systems=OURS, rounds=1),
     Job("w3", "w3", rounds=5),
     Job("w4", "w4", systems=PEERS, seconds=400),
     Job("w5", "w5 --nodes 10000", systems=PEERS),
@@ -44,6 +45,7 @@ PLAN = (
     Job("w7", "w7"),
     Job("server", "server", systems=OURS),
     Job("server-lists", "server --nodes 200000 lists", systems=OURS, rounds=1, seconds=900),
+    Job("store-calls", "store_calls --nodes 200000", systems=OURS, rounds=1, seconds=900),
     Job("waiting", "many_runs waiting --nodes 100000", systems=OURS, rounds=1, seconds=900),
     Job("finished", "many_runs finished --nodes 100000", systems=OURS, rounds=1, seconds=900),
 )

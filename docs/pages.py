@@ -38,6 +38,8 @@ SETTINGS = {
     "unawaited": "`fail`: a run that ends with calls it never awaited fails. `warn`: it completes, with a warning.",
     "capture_stdout": "Keep what nodes print, like what they log.",
     "grace": "Seconds that nodes have to reach a checkpoint or their end when their run is paused.",
+    "queues": "The queues whose runs a worker executes; all if it is empty. An empty name: runs without a queue.",
+    "queue_limits": "How many runs of a queue are executed at once, by all workers together. Give all workers the same.",
     "dask": 'The Dask cluster for nodes with `run_in="dask"`: its scheduler, or `local` for one that is brought up here.',
     "url": "The server that commands use instead of the store. The flag is `--server`.",
     "profile": "The profile that names a server and its token, for commands.",
@@ -59,6 +61,7 @@ EVENTS = {
         "RunContinued": "It ended, and its successor goes on.",
         "RunRecovered": "An inconsistent state was found, and what was done about it.",
         "VersionChanged": "Other code replayed its log without a difference and goes on with it.",
+        "AttributesSet": "The code set these search attributes; one that is null was removed.",
     },
     "Branches": {
         "BranchOpened": "From here on another line of history counts, which shares its parent's up to the cutoff.",
@@ -93,7 +96,7 @@ EVENTS = {
         "TimerSet": "The run waits for a time.",
         "TimerFired": "The time has come.",
         "TimerCancelled": "Nobody waits for it any more.",
-        "NewsHeard": "The run has taken in what others wrote, up to this event.",
+        "GuestEventsRead": "The run has taken in what others wrote, up to this event.",
         "DecisionRecorded": "What code found out that it could not find out again: who won a race.",
     },
     "The outside": {

@@ -34,7 +34,7 @@ class _Shared:
     bodies = 0
 
 
-def _store(place: Path) -> str | Path:
+def store_at(place: Path) -> str | Path:
     address = place / "address"
     return address.read_text() if address.exists() else place / "runs.db"
 
@@ -42,7 +42,7 @@ def _store(place: Path) -> str | Path:
 @asynccontextmanager
 async def opened(place: Path, *, is_restart: bool = False) -> AsyncIterator[None]:
     _Shared.witness, _Shared.is_restart = Witness(place), is_restart
-    async with ol.open(_store(place)) as engine:
+    async with ol.open(store_at(place)) as engine:
         _engines.append(engine)
         try:
             yield
@@ -160,7 +160,7 @@ def recorded(place: Path) -> set[tuple[str, int]]:
 
 async def _recorded(place: Path) -> set[tuple[str, int]]:
     found: set[tuple[str, int]] = set()
-    async with ol.open(_store(place), worker=False) as desk:
+    async with ol.open(store_at(place), worker=False) as desk:
         async for summary in desk.iter_runs(ol.RunFilter(limit=1000), workflow="slowly"):
             run = summary.run
             ended = [entry async for entry in desk.events(run) if isinstance(entry.event, NodeCompleted)]
@@ -201,7 +201,7 @@ def events_of_long(place: Path) -> int:
 
 
 async def _events_of_long(place: Path) -> int:
-    async with ol.open(_store(place), worker=False) as desk:
+    async with ol.open(store_at(place), worker=False) as desk:
         return (await desk.get(RunId("long"))).at
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from outlast.errors import OutlastError as OutlastError
     from outlast.errors import Rejected as Rejected
     from outlast.errors import RunCancelled as RunCancelled
+    from outlast.errors import RunDeleted as RunDeleted
     from outlast.errors import RunDiverged as RunDiverged
     from outlast.errors import RunGone as RunGone
     from outlast.errors import RunHeld as RunHeld
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from outlast.functions.verbs import now as now
     from outlast.functions.verbs import race as race
     from outlast.functions.verbs import random as random
+    from outlast.functions.verbs import set_attributes as set_attributes
     from outlast.functions.verbs import sleep as sleep
     from outlast.functions.verbs import step as step
     from outlast.functions.verbs import uuid as uuid
@@ -81,8 +83,8 @@ _MODULES = {
         "outlast.definition.retry": "Retry",
         "outlast.errors": (
             "AlreadyAnswered AlreadyExists Damaged InvalidInput NodeFailure NotAllowed NotAsked NotDurable NotFound "
-            "NotImportable NotStorable OutlastError Rejected RunCancelled RunDiverged RunGone RunHeld ServerError "
-            "StillRunning StoreError Unawaited"
+            "NotImportable NotStorable OutlastError Rejected RunCancelled RunDeleted RunDiverged RunGone RunHeld "
+            "ServerError StillRunning StoreError Unawaited"
         ),
         "outlast.execution.node_context": (
             "Context checkpoint context feedback idempotency_key is_stopping last_checkpoint progress"
@@ -92,7 +94,7 @@ _MODULES = {
         "outlast.functions.decorators": "Node Workflow node workflow",
         "outlast.functions.mapping": "map",
         "outlast.functions.verbs": (
-            "RaceResult approve ask continue_as_new first gather now race random sleep step uuid"
+            "RaceResult approve ask continue_as_new first gather now race random set_attributes sleep step uuid"
         ),
         "outlast.http": "asgi",
         "outlast.lifecycle.status": "RunStatus",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,6 @@ from outlast.engine.claimer import Claimer
 from outlast.engine.evictor import Evictor
 from outlast.engine.heartbeat import Heartbeat
 from outlast.engine.supervise import supervise
-from outlast.engine.timekeeper import Timekeeper
 from outlast.engine.watchdog import watched
 from outlast.engine.worker import Worker
 from outlast.errors import InvalidInput, OutlastError, StoreUnusable
@@ -31,7 +30,7 @@ from outlast.execution.executors import Executor
 from outlast.functions.decorators import Starter, Workflow, open_engine
 from outlast.functions.workflow_import import add_script_folder, load_apps
 from outlast.ledger import Ledger
-from outlast.services import Sweeper
+from outlast.services import Pruner, Sweeper
 from outlast.services.tracing import tracing
 from outlast.settings import Durability, Settings, read_settings
 from outlast.store import Store
@@ -185,6 +184,8 @@ def open(
     unawaited: Literal["fail", "warn"] | None = None,
     capture_stdout: bool | None = None,
     grace: Seconds | None = None,
+    queues: Iterable[str] | None = None,
+    queue_limits: Mapping[str, int] | None = None,
     dask: str | None = None,
 ) -> Opening:
     """An engine over a store: `async with open("runs.db") as engine:`, or `with` in code that does not await.
@@ -205,6 +206,8 @@ def open(
         "unawaited": unawaited,
         "capture_stdout": capture_stdout,
         "grace": seconds_or_none(grace, "grace"),
+        "queues": None if queues is None else tuple(queues),
+        "queue_limits": None if queue_limits is None else dict(queue_limits),
         "dask": dask,
     }
     return opening(read_settings(given), signing_key=signing_key, worker=worker, take_over_others=take_over_others)
@@ -311,9 +314,10 @@ async def working(
         "claimer": Claimer(worker, reports_start=reports_start).run,
         "heartbeat": Heartbeat(worker).run,
         "sweeper": Sweeper(ledger, hold=settings.on_restart == "hold").run,
+        "pruner": Pruner(ledger.store).run,
     }
     if take_over_others:  # otherwise waiting runs stay in memory, with their timers
-        services |= {"timekeeper": Timekeeper(worker).run, "evictor": Evictor(worker).run}
+        services["evictor"] = Evictor(worker).run
     tasks = [
         asyncio.create_task(supervise(name, service), name=f"outlast-{name}") for name, service in services.items()
     ]

@@ -4,6 +4,7 @@
     ├── NotAllowed             the request is not allowed; nothing was changed
     │   ├── Illegal            the event is not valid at this place in the log (names the invariant)
     │   ├── NotFound           no such run, branch, event or blob
+    │   │   └── RunDeleted         the run was deleted
     │   ├── AlreadyExists      the run id is used by another run
     │   ├── NotAsked           the run does not ask this question now
     │   ├── RunGone            the question, the branch or the run is over
@@ -82,6 +83,17 @@ class NotFound(NotAllowed):
 
     code = "outlast.not_found"
     remedy = "Check the id and the store: `outlast ps` lists the runs of a store."
+
+
+class RunDeleted(NotFound):
+    """The run was deleted. Its id and its idempotency key cannot be used again. `run` is its id."""
+
+    code = "outlast.run_deleted"
+    remedy = "Restore the run from a backup of the store; for a new run, choose another id or idempotency key."
+
+    def __init__(self, message: str, *, run: str = "") -> None:
+        self.run = run
+        super().__init__(message)
 
 
 class AlreadyExists(NotAllowed):

@@ -2,6 +2,7 @@
 
 from outlast.history.events import EVENT_TYPES
 from outlast.history.events import AnyEvent as AnyEvent
+from outlast.history.events import AttributesSet as AttributesSet
 from outlast.history.events import BranchOpened as BranchOpened
 from outlast.history.events import CancelRequested as CancelRequested
 from outlast.history.events import ChildEnded as ChildEnded
@@ -13,11 +14,12 @@ from outlast.history.events import DecisionRecorded as DecisionRecorded
 from outlast.history.events import Event as Event
 from outlast.history.events import Failure as Failure
 from outlast.history.events import GraphExtended as GraphExtended
+from outlast.history.events import GuestEventsRead as GuestEventsRead
 from outlast.history.events import InteractionAnswered as InteractionAnswered
 from outlast.history.events import InteractionRequested as InteractionRequested
 from outlast.history.events import InteractionWithdrawn as InteractionWithdrawn
 from outlast.history.events import JumpRequested as JumpRequested
-from outlast.history.events import NewsHeard as NewsHeard
+from outlast.history.events import Moment as Moment
 from outlast.history.events import NodeCheckpointed as NodeCheckpointed
 from outlast.history.events import NodeCompensated as NodeCompensated
 from outlast.history.events import NodeCompleted as NodeCompleted
@@ -53,4 +55,4 @@ from outlast.history.events import TriggerInputReceived as TriggerInputReceived
 from outlast.history.events import TriggerRegistered as TriggerRegistered
 from outlast.history.events import VersionChanged as VersionChanged
 
-__all__ = sorted([*EVENT_TYPES, "AnyEvent", "Event", "Failure"])
+__all__ = sorted([*EVENT_TYPES, "AnyEvent", "Event", "Failure", "Moment"])

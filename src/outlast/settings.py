@@ -2,8 +2,8 @@
 
 A setting is searched in five places, and the first that has it wins: an argument in Python, a flag of the command line, an
 environment variable (`OUTLAST_STORE`), the project's file (`outlast.toml`, or `[tool.outlast]` in a `pyproject.toml`), the
-default. The project is the nearest folder upward with such a file; if it has both, `outlast.toml` counts. Without a file, it
-is the nearest folder upward that holds the default store, else the current folder.
+default. The project is the nearest folder upward with such a file; if it has both, `outlast.toml` counts. Without a file,
+it is the nearest folder upward that holds the default store, else the current folder.
 
 G1  Every value has a source: the place it comes from.
 G2  An invalid value is refused and never replaced by a default, even if another place overrides it. The error names the
@@ -29,7 +29,17 @@ from msgspec import Meta, Struct
 from outlast.address import DEFAULT, KINDS, file_at, place_of
 from outlast.errors import InvalidInput
 
-__all__ = ["KEYS", "Durability", "OnRestart", "Profile", "Settings", "project_root", "read_profile", "read_settings"]
+__all__ = [
+    "KEYS",
+    "Durability",
+    "OnRestart",
+    "Profile",
+    "Settings",
+    "project_root",
+    "read_profile",
+    "read_settings",
+    "with_flags",
+]
 
 PREFIX = "OUTLAST_"
 OWN_FILE = "outlast.toml"
@@ -41,12 +51,17 @@ Durability: TypeAlias = Literal["full", "relaxed"]
 OnRestart: TypeAlias = Literal["resume", "hold"]
 
 
+_QUEUE = r"^([^\W\d][\w.-]{0,99})?$"
+
+
 class Settings(Struct, frozen=True):
     """The settings of a process. `blobs` is empty if the blobs are beside the store; 0 `processes` means one for each
     core. `claim` is how many seconds a worker's claim lasts, `concurrency` how many runs one process advances at once,
-    `grace` how many seconds nodes have to reach a checkpoint or their end when their run is paused. `unawaited` is the
-    effect of calls that a run never awaited. `dask` is the address of the cluster for nodes with `run_in="dask"`. `url` is
-    the address of the server that commands use instead of the store, `profile` the table with its address and token."""
+    `grace` how many seconds nodes have to reach a checkpoint or their end when their run is paused. `queues` are those
+    whose runs a worker executes, all if it is empty; an empty name stands for the runs without a queue. `queue_limits` are
+    how many runs of a queue may be executed at once, by all workers together. `unawaited` is the effect of calls that a
+    run never awaited. `dask` is the address of the cluster for nodes with `run_in="dask"`. `url` is the address of the
+    server that commands use instead of the store, `profile` the table with its address and token."""
 
     store: str
     blobs: str = ""
@@ -60,6 +75,10 @@ class Settings(Struct, frozen=True):
     unawaited: Literal["fail", "warn"] = "fail"
     capture_stdout: bool = False
     grace: Annotated[float, Meta(ge=0, le=86_400)] = 5.0
+    queues: tuple[Annotated[str, Meta(pattern=_QUEUE)], ...] = ()
+    queue_limits: dict[
+        Annotated[str, Meta(pattern=_QUEUE, min_length=1)], Annotated[int, Meta(ge=1, le=1_000_000)]
+    ] = {}
     dask: Annotated[str, Meta(pattern=r"^(local(:[1-9][0-9]{0,3})?|[a-z]+://[^\s/]+)?$")] = ""
     url: Annotated[str, Meta(pattern=r"^(https?://[^\s/?#@]+(/[^\s?#]*)?)?$")] = ""
     profile: str = ""
@@ -87,14 +106,17 @@ ALLOWED = {
     "unawaited": "fail or warn",
     "capture_stdout": "true or false",
     "grace": "a number of seconds from 0 to 86400",
+    "queues": "names of queues: a list, or one text with commas between them",
+    "queue_limits": "a table of whole numbers from 1 to 1000000 by the name of the queue, or a text such as gpu=3,mail=10",
     "dask": "the address of a scheduler such as tcp://host:8786, or local, or local:2 for two workers here",
     "url": "the address of a server, such as https://outlast.example.com",
     "profile": "the name of a table below [profiles] in the file of the project",
 }
 KEYS = tuple(ALLOWED)
 PROFILES = "profiles"
-_FLAGS = {"url": "server"}
+_FLAGS = {"url": "server", "queues": "queue", "queue_limits": "queue-limit"}
 """Flags with another name than their setting."""
+_DEFAULTS = Settings(store="")
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings) if field.name in ALLOWED}
 
 
@@ -129,10 +151,10 @@ def read_settings(
     """The settings of a process that starts in the folder `start` (by default the current one) with these arguments and
     `flags`; in both, None means not given (G1 to G5)."""
     project = _project(start if start is not None else _here())
-    defaults = {"store": str(project.root / DEFAULT)} | {key: _FIELDS[key].default for key in KEYS[1:]}
+    defaults = {"store": str(project.root / DEFAULT)} | {key: getattr(_DEFAULTS, key) for key in KEYS[1:]}
     places = [
         _proved(lambda _: "argument", given or {}),
-        _proved(lambda key: f"flag --{_FLAGS.get(key, key).replace('_', '-')}", flags or {}),
+        _proved(_flag, flags or {}),
         _environment(os.environ if environment is None else environment),
         _proved(lambda _: f"file {project.file}", project.table, root=project.root),
         _Place(lambda _: "default", defaults),
@@ -144,6 +166,17 @@ def read_settings(
         values["blobs"], sources["blobs"] = "", f"default ({sources['blobs']} goes with another store)"
     values["url"], sources["url"] = _server(places, project)
     return Settings(**values, root=project.root, sources=sources)
+
+
+def with_flags(settings: Settings, flags: Mapping[str, Any]) -> Settings:
+    """The settings with these flags of a command; None means not given."""
+    place = _proved(_flag, flags)
+    sources = {**settings.sources, **{key: place.name(key) for key in place.values}}
+    return msgspec.structs.replace(settings, **place.values, sources=sources)
+
+
+def _flag(key: str) -> str:
+    return f"flag --{_FLAGS.get(key, key).replace('_', '-')}"
 
 
 def _server(places: list[_Place], project: _Project) -> tuple[str, str]:
@@ -205,8 +238,11 @@ def _proved(
 
 def _value(source: str, key: str, value: Any, is_text: bool) -> Any:
     typed = str(value) if isinstance(value, Path) else value
-    if key == "apps" and isinstance(value, str):
+    if key in ("apps", "queues") and isinstance(value, str):
         typed = [name.strip() for name in value.split(",") if name.strip()]
+    if key == "queue_limits" and isinstance(value, str):
+        pairs = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+        typed, is_text = {name.strip(): limit.strip() for name, _, limit in pairs}, True
     try:
         typed = msgspec.convert(typed, _FIELDS[key].type, strict=not is_text)
         if key == "store":

@@ -19,6 +19,15 @@ S9  Lines are stored beside the log and are not facts: a crash may lose the last
     order and the newest of each attempt, and their places show how many were dropped.
 S10 A document is written only over the version that the writer names, so of two writers of one version one wins. When the
     write returns, the document is durable, and every later read on any connection finds it or a newer one.
+S11 A slot never has more holders than the limit that the last taker named. Several slots are taken together or not at all,
+    and no two takers block each other for ever. A slot of a claim ends with the claim, a slot of a run when the run is
+    over: in the same step, or, on objects, before anybody is refused because of it.
+S12 A deleted run is in no list, from the first step of the deletion on. Its tombstone keeps the id from being used again.
+    No step of the deletion takes longer than a bounded number of rows, and a crash between two steps loses nothing of a
+    kept run.
+S13 A blob that the log of a kept run names is never collected, nor one that was put within the time of grace.
+S14 A process whose contract has another version than the store does not write: it raises `StoreUnusable` when it opens the
+    store, and when it enrols, renews, claims or deletes after the version has changed.
 """
 
 from __future__ import annotations
@@ -28,11 +37,54 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
+from outlast.history.events import AttributeValue
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Record
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
+
+# --- slots: limits on what runs use at the same time -------------------------------------------------------------------
+
+
+class Slot(Struct, frozen=True, gc=False):
+    """A place among at most `limit` holders of a name. `until` is its lifetime: the claim under which it was taken, or the
+    run."""
+
+    name: str
+    limit: int = 1
+    until: Literal["claim", "run"] = "claim"
+
+
+class SlotHolder(Struct, frozen=True, gc=False):
+    """A run that holds a slot. `epoch` is that of the claim under which it was taken."""
+
+    name: str
+    run: RunId
+    epoch: int
+    until: Literal["claim", "run"] = "claim"
+
+
+class Slots(Protocol):
+    """Named counters with a limit (S11). An append or a claim can take slots too; all three count the same holders.
+
+    A slot of a claim ends when the claim is released, when the worker retires, and when a takeover with a greater epoch is
+    in the log: not earlier, because until then the old owner may append. For the same reason a release or a retirement ends
+    no slot while an interruption by another worker is open. A slot of a run ends with an append that `frees`
+    it."""
+
+    async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
+        """Take all these slots for a run whose current claim has this epoch, or none. Return the holders of the full ones;
+        nothing: all are taken. A slot that the run holds already stays its own, with this epoch. `NotAllowed` if the claim
+        is not current."""
+
+    async def give(self, run: RunId, epoch: int, names: Collection[str]) -> None:
+        """End these slots of the run, unless they were taken under a greater epoch."""
+
+    async def slot_holders(self, name: str = "", *, after: str = "", limit: int = 1000) -> list[SlotHolder]:
+        """List the holders of one slot or of all, by name and run. The cursor is a name, a newline and a run. Fewer than
+        `limit`: no more."""
+
 
 # --- the journal: append records and heads -----------------------------------------------------------------------------
 
@@ -60,7 +112,10 @@ class Append(Struct, frozen=True, gc=False):
     `head` is the new head. `summary` is set when it changes. The store deletes the waits and loose ends in `closes`, then
     adds those in `opens`. If one in `needs` is absent, the append is lost: so a guest, which does not fold the log, can
     neither answer a question twice nor answer one that was never asked. `claim` (only with the first append of a run)
-    gives the run to a worker. `release` ends the claim with the record's epoch."""
+    gives the run to a worker. `release` ends the claim with the record's epoch.
+
+    `takes` are slots that the run must get for the append to land; `frees` ends its slots with the lifetime of the run.
+    `blobs` are the hashes of the blobs that the events name: they are kept as long as the run (S13)."""
 
     record: Record
     head: Head
@@ -70,6 +125,9 @@ class Append(Struct, frozen=True, gc=False):
     needs: tuple[str, ...] = ()
     claim: WorkerId | None = None
     release: bool = False
+    takes: tuple[Slot, ...] = ()
+    frees: bool = False
+    blobs: tuple[str, ...] = ()
 
 
 class Landed(Struct, frozen=True):
@@ -78,11 +136,14 @@ class Landed(Struct, frozen=True):
 
 class Lost(Struct, frozen=True):
     """The append was refused; it may be in the log already. `tail` holds records from the expected seq on, not necessarily
-    all of them: the first one shows whether this same append had landed before."""
+    all of them: the first one shows whether this same append had landed before. `full` are the holders of the slots that it
+    did not get. A run that was deleted has no head: an append to it, or of a new run with its id, is lost because of
+    `deleted`."""
 
-    why: Literal["version", "epoch", "wait"]
+    why: Literal["version", "epoch", "wait", "slot", "deleted"]
     head: Head | None
     tail: tuple[Record, ...] = ()
+    full: tuple[SlotHolder, ...] = ()
 
 
 Outcome: TypeAlias = Landed | Lost
@@ -99,8 +160,8 @@ class Journal(Protocol):
         """Return the head of a run, or None if the run does not exist."""
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
-        """List runs in any order: all, or those whose head is not closed. Return them and the cursor to the next ones, which
-        is empty at the end."""
+        """List runs in any order: all, or those whose head is not closed. Return them and the cursor to the next ones,
+        which is empty at the end."""
 
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         """Return the records that hold events `first` to `last`, at most `limit`, in order. Fewer than `limit`: no more."""
@@ -109,19 +170,34 @@ class Journal(Protocol):
 # --- the catalog: summaries --------------------------------------------------------------------------------------------
 
 
+class AttributeFilter(Struct, frozen=True):
+    """A condition on a search attribute. It compares values of one type: numbers with numbers, text with text. A run
+    without the attribute, or with a value of another type, does not match."""
+
+    name: str
+    operator: Literal["=", "<", "<=", ">", ">="]
+    value: AttributeValue
+
+
 class RunFilter(Struct, frozen=True, kw_only=True):
     """Which runs to list, newest first. Times are microseconds. An empty field does not filter. `text` matches anywhere in
-    id, workflow, title, tags and reason, ignoring case. `roots` leaves out the children of other runs."""
+    id, workflow, title, tags and reason, ignoring case; `prefix` matches the beginning of the id. `roots` leaves out the
+    children of other runs. `held` is a flag of failed runs. `order` names an attribute: only runs that have it are listed,
+    by its value (false before true, numbers, text, times; then by id), or from the greatest down if it begins with `-`."""
 
     statuses: tuple[RunStatus, ...] = ()
     workflow: str = ""
     tags: tuple[str, ...] = ()
     parent: str = ""
     roots: bool = False
-    exclusive: str = ""
     text: str = ""
     created_from: int | None = None
     created_until: int | None = None
+    prefix: str = ""
+    queue: str = ""
+    held: bool | None = None
+    attributes: tuple[AttributeFilter, ...] = ()
+    order: str = ""
     after: str = ""
     limit: int = 100
 
@@ -220,27 +296,45 @@ class Holding(Struct, frozen=True):
     seen: int = 0
 
 
+class WorkerInfo(Struct, frozen=True, omit_defaults=True):
+    """What a worker says of itself when it enrols. `queues` are those it serves, None if it serves all; `started` is when
+    it began and `skew` how far its clock is ahead of the store's, in microseconds. Stores keep this as JSON and use none
+    of it."""
+
+    workflows: tuple[str, ...] = ()
+    queues: tuple[str, ...] | None = None
+    host: str = ""
+    pid: int = 0
+    started: int = 0
+    skew: int = 0
+
+
+NO_INFO = WorkerInfo()
+
+
 class Enrolled(Struct, frozen=True):
-    """A worker that the store knows: whether it counts as alive, when it last enrolled or renewed, and the workflows that
-    it enrolled with."""
+    """A worker that the store knows: whether it counts as alive, when it enrolled, when it last enrolled or renewed, and
+    what it said of itself."""
 
     worker: WorkerId
     is_live: bool
     expires: int
     seen: int
-    workflows: tuple[str, ...] = ()
+    info: WorkerInfo = NO_INFO
 
 
 Runs: TypeAlias = Sequence[RunId] | None
 Names: TypeAlias = Collection[str] | None
+SlotsOf: TypeAlias = Mapping[str, Sequence[Slot]]
+"""The slots that a run of a queue needs while it is claimed, by the name of the queue."""
 
 
 class Claims(Protocol):
     """Workers and the runs they hold. A worker's lease ends at a time by the store's clock; one renewal covers all its
     runs."""
 
-    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
-        """Register a new incarnation of a worker for `ttl` seconds, with the workflows it knows."""
+    async def enrol(self, worker: WorkerId, ttl: float, info: WorkerInfo = NO_INFO) -> None:
+        """Register a worker for `ttl` seconds, or replace what it said of itself."""
 
     async def workers(self) -> list[Enrolled]:
         """List all workers that enrolled and did not retire. A dead worker without runs is deleted after a day."""
@@ -252,11 +346,26 @@ class Claims(Protocol):
         """Remove the worker. The runs it still holds become ready."""
 
     async def claim(
-        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
+        self,
+        worker: WorkerId,
+        *,
+        runs: Runs = None,
+        workflows: Names = None,
+        queues: Names = None,
+        slots: SlotsOf | None = None,
+        limit: int = 1,
     ) -> list[Claim]:
         """Claim up to `limit` runs that no other live worker holds, atomically: the named `runs` in any state, or those of
-        `workflows` (None: of any) that are ready or interrupted. A worker that names a run it already holds gets a claim
-        with a new epoch: so a claim survives the loss of its answer."""
+        `workflows` and `queues` (None: of any) that are interrupted, ready, or due. A run is due if it is running, waiting
+        or compensating, nobody holds it, and one of its timers is due by the store's clock. A worker that names a run it
+        already holds gets a claim with a new epoch: so a claim survives the loss of its answer.
+
+        Interrupted runs come first, then those of the greatest `priority`. Among equals the turn passes from workflow to
+        workflow, and within a workflow from one `fairness_key` to the next, also from call to call: a key with thousands
+        of runs does not delay the others. Within a key the oldest run is first. A claim that names no runs also takes the
+        `slots` of the run's queue; a run that does not get them is left, and does not count.
+
+        The cost grows with the runs that it returns and the keys that have runs, not with the runs that it leaves."""
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         """Release a run if its log is still at `version`. False: events arrived since, which the owner must read first.
@@ -291,18 +400,58 @@ class Wakeups(Protocol):
         """Return one wait of a run: a guest reads it before it ends it."""
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
-        """List waits (an inbox, if `kind` is interaction). Return them and the cursor to the next ones, empty at the end."""
+        """List waits (an inbox, if `kind` is interaction). Return them and the cursor to the next ones, empty at the
+        end."""
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
-        """List the waits that are due by the store's clock, oldest first. Fewer than `limit`: no more. Waits that are due at
-        the same time have an order too, so a list can continue after any wait, even one that has ended since."""
+        """List the waits that are due by the store's clock, oldest first. Fewer than `limit`: no more. Waits that are due
+        at the same time have an order too, so a list can continue after any wait, even one that has ended since."""
 
-    async def next_due(self) -> int | None:
-        """Return the time of the next wait."""
+    async def next_due(self, after: int = 0) -> int | None:
+        """Return the time of the next wait that is due later than `after`. Waits of paused runs stay due."""
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
         """Call `notify` with the runs that other connections changed, soon and at least once, on the subscriber's event
         loop. The returned function ends the subscription."""
+
+
+# --- deletion ----------------------------------------------------------------------------------------------------------
+
+
+class Tombstone(Struct, frozen=True, omit_defaults=True):
+    """What remains of a deleted run. `key` is its idempotency key; times are microseconds."""
+
+    run: RunId
+    workflow: str
+    status: RunStatus
+    created: int
+    deleted: int
+    key: str = ""
+    by: str = ""
+    reason: str = ""
+
+
+class Deletion(Protocol):
+    """The deletion of runs in bounded steps (S12, S13)."""
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        """Replace a run by its tombstone if its log is still at `version` and no live worker holds it. Its claim, waits,
+        slots and summary end in the same step. True also if the run has this tombstone already. With version 0, a run that
+        does not exist gets a tombstone: a copy of a store has those of the original."""
+
+    async def purge(self, limit: int = 1000) -> bool:
+        """Remove at most `limit` of the rows that deleted runs left: records, lines, progress, uses of blobs. Return
+        whether more can be removed now. Any process may call it, also several at once."""
+
+    async def tombstone(self, run: RunId) -> Tombstone | None:
+        """Return the tombstone of a deleted run."""
+
+    async def tombstones(self, *, after: str = "", limit: int = 1000) -> list[Tombstone]:
+        """List tombstones by run id, after `after`. Fewer than `limit`: no more."""
+
+    async def collect(self, put_before: int, limit: int = 1000) -> list[str]:
+        """Remove up to `limit` blobs that no append of a kept run named and that were last put before this time of the
+        store's clock. Return their hashes. A blob that is put meanwhile is kept."""
 
 
 # --- blobs: large values beside the log --------------------------------------------------------------------------------
@@ -417,7 +566,7 @@ class Documents(Protocol):
         """List documents by name: those with this prefix, after `after`. Fewer than `limit`: no more."""
 
 
-class Store(Journal, Catalog, Claims, Wakeups, Lines, Documents, Protocol):
+class Store(Journal, Catalog, Claims, Slots, Wakeups, Deletion, Lines, Documents, Protocol):
     """A store. `skew` (microseconds) is added to its clock; only tests set it."""
 
     skew: int

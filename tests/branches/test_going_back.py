@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -493,3 +494,26 @@ async def test_a_node_that_is_not_to_be_repeated_is_done_again_when_a_person_goe
     assert await (await engine.jump(handle.run, "delicate")).result() == ["d3", "a3"]
     assert await (await engine.retry(handle.run, "delicate")).result() == ["d4", "a4"]
     await witness(engine, handle.run).look()
+
+
+@dataclass
+class Parcel:
+    weight: float
+
+
+async def test_an_input_may_be_an_object_of_the_class_of_its_parameter(stage: Any) -> None:
+    @ol.node
+    async def send(parcel: Parcel) -> Parcel:
+        return Parcel(parcel.weight + 1)
+
+    @ol.workflow
+    async def flow() -> float:
+        return (await send(Parcel(1.0))).weight
+
+    engine = await stage.engine()
+    handle = await engine.start(flow)
+    assert await handle.result() == 2.0
+    assert await (await engine.jump(handle.run, "send", inputs={"parcel": Parcel(5.0)})).result() == 6.0
+    assert await (await engine.jump(handle.run, "send", output=Parcel(9.0))).result() == 9.0
+    with pytest.raises(ol.NotStorable, match=r"inputs\.parcel"):
+        await engine.jump(handle.run, "send", inputs={"parcel": object()})

@@ -21,7 +21,7 @@ def test_info_tells_how_the_store_stands(shell: Any) -> None:
     answer = shell("db", "info")
     assert answer.exit_code == 0
     told = {line.split()[0]: line for line in answer.stdout.splitlines()}
-    assert tuple(told) == ("path", "size", "schema", "sqlite", "runs", "blobs", "workers")
+    assert tuple(told) == ("path", "size", "schema", "sqlite", "runs", "deleted", "blobs", "workers")
     assert told["path"].endswith(str(shell.store))
     assert told["schema"].split() == ["schema", str(VERSION)]
     assert f"{len(shell.runs)}: " in told["runs"]

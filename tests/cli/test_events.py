@@ -42,6 +42,13 @@ def test_each_event_is_one_line_with_its_text(shell: Any) -> None:
     assert told[7].endswith('NodeCompleted  fetch completed in 95 ms (attempt 2): {"pages": 2}')
 
 
+def test_the_events_of_one_node_are_shown_alone(shell: Any) -> None:
+    told = lines(shell, shell.runs["digest"], "--node", "publish")
+    assert [line.split()[0] for line in told] == ["9", "10", "11"]
+    assert lines(shell, shell.runs["digest"], "--node", "fetch", "--after", "5", "-o", "ids") == ["6", "7", "8"]
+    assert lines(shell, shell.runs["digest"], "--node", "fetc") == []
+
+
 def test_times_are_local(shell: Any) -> None:
     local = datetime.fromisoformat("2026-11-01T09:00:00.500Z").astimezone()
     assert f"{local:%Y-%m-%d %H:%M:%S}" in lines(shell, shell.runs["digest"])[0]
@@ -84,8 +91,15 @@ def _event(shape: dict[str, Any]) -> e.AnyEvent:
     fields = {"type": shape["type"], **shape["fields"]}
     for name in TIMES & set(fields):
         if fields[name] is not None:
-            fields[name] = round(datetime.fromisoformat(fields[name]).timestamp() * 1_000_000)
+            fields[name] = _micros(fields[name])
+    for value in fields.get("attributes", {}).values():
+        if isinstance(value, dict):
+            value["time"] = _micros(value["time"])
     return decode(msgspec.json.encode([fields]))[0]
+
+
+def _micros(time: str) -> int:
+    return round(datetime.fromisoformat(time).timestamp() * 1_000_000)
 
 
 async def _events(path: Any, run: Any) -> list[e.AnyEvent]:

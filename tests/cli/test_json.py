@@ -59,6 +59,8 @@ WRITING = {
     "rewind": ("run_status", ["rewind", "{report}", "--no-wait"]),
     "activate": ("run_status", ["activate", "{report}", "0", "--no-wait"]),
     "fork": ("run_status", ["fork", "{report}", "--no-wait"]),
+    "delete": ("tombstone", ["delete", "{report}", "--yes"]),
+    "prune": ("pruned", ["prune", "--older", "36500d", "--yes"]),
     "sweeper": ("sweep_report", ["sweeper", "--once"]),
     "bulk start": ("bulk", ["bulk", "start", "cancel", "--status", "waiting", "--yes"]),
     "db backup": ("backup", ["db", "backup", "copy.db"]),

@@ -60,7 +60,7 @@ def test_json_has_stable_names_and_times_that_programs_read(shell: Any) -> None:
     assert set(approval) == {
         *("run", "workflow", "status", "kind", "title", "tags", "parent", "version", "created", "updated"),
         *("branch", "at", "done_nodes", "reason", "recoverable", "held", "waiting", "waits", "progress", "holder"),
-        "awaits_start",
+        *("awaits_start", "attributes", "queue", "priority", "fairness_key"),
     }
     assert re.fullmatch(r"2026-11-01T10:00:00\.\d{6}Z", approval["created"])
     assert approval["waits"] == [
@@ -105,6 +105,47 @@ def test_held_runs_are_listed_by_themselves_and_not_among_the_failed(shell: Any)
     assert listed(shell, "--status", "Held,failed") == ["payout", "import"]
     assert listed(shell, "--status", "waiting,held") == ["order", "payout", "approval"]
     assert "  held " in shell("ps", "--status", "held").stdout
+
+
+def test_runs_are_chosen_and_sorted_by_their_attributes(shell: Any) -> None:
+    assert listed(shell, "--attribute", "customer=acme") == ["import", "approval"]
+    assert listed(shell, "--attribute", "customer=acme", "--attribute", "pages>=10") == ["approval"]
+    assert listed(shell, "--attribute", "urgent=true") == ["payout"]
+    assert listed(shell, "--attribute", 'code="12"') == ["import"]
+    assert listed(shell, "--attribute", "code=12") == []
+    assert listed(shell, "--attribute", "due<2026-11-03T00:00Z") == ["approval"]
+    assert listed(shell, "--sort", "pages") == ["import", "approval"]
+    assert listed(shell, "--sort", "-pages") == ["approval", "import"]
+    assert listed(shell, "--queue", "slow") == ["import"]
+    assert listed(shell, "--held") == ["payout"]
+    assert listed(shell, "--held", "--status", "waiting") == []
+
+
+@pytest.mark.parametrize(("width", "columns"), [(80, "customer"), (140, "customer,due")])
+def test_attributes_are_columns(width: int, columns: str, shell: Any) -> None:
+    lines = shell("ps", "--sort", "-pages", "--columns", columns, COLUMNS=str(width)).stdout.splitlines()
+    assert max(map(len, lines)) <= width
+    names = ["run", "workflow", "status", "age", "done", *columns.split(","), "pages"]
+    assert lines[0].split()[: len(names)] == names
+    at = lines[0].index("pages")
+    assert [line[at : at + 5].strip() for line in lines[1:]] == ["12", "2.5"]
+    assert ("2026-11-02T15:00:00Z" in lines[1]) is ("due" in columns)
+    assert "acme" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--attribute", "customer"), "--attribute: 'customer' is not a condition: write the name of an attribute"),
+        (("--attribute", "due<2026-11-03"), "--attribute: due: '2026-11-03' is a time without a zone"),
+        (("--sort", "Total"), "--sort: 'Total' is not a name of an attribute"),
+        (("--columns", "customer,"), "--columns: '' is not a name of an attribute"),
+    ],
+)
+def test_what_is_no_condition_is_refused(arguments: tuple[str, ...], message: str, shell: Any) -> None:
+    answer = shell("ps", *arguments)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
 
 
 async def _some_held(maker: Any) -> None:

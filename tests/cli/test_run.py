@@ -40,6 +40,17 @@ def test_a_run_can_be_created_and_started_later(project: Any) -> None:
     assert project("start", "later").returncode == 2
 
 
+def test_a_run_may_wait_in_a_queue(project: Any) -> None:
+    ran = project(
+        "run", "flows:greet", "name=zoe", "--queue", "mail", "--priority", "-3", "--fairness-key", "acme", "--id", "q"
+    )
+    assert (ran.returncode, ran.stdout) == (0, "hello zoe\n")
+    created = json.loads(project("events", "q", "-o", "json").stdout.splitlines()[0])["fields"]
+    assert {"queue": "mail", "priority": -3, "fairness_key": "acme"}.items() <= created.items()
+    refused = project("run", "flows:greet", "name=zoe", "--priority", "101")
+    assert (refused.returncode, "priority must be a whole number from -100 to 100" in refused.stderr) == (2, True)
+
+
 def test_what_is_no_text_is_printed_as_json_and_nothing_as_nothing(project: Any) -> None:
     order = '{"item": "lamp", "count": 3}'
     ran = project("run", "flows:mixed", "when=2026-11-01T10:00", "colour=red", f"order={order}", "path=/a/b")
@@ -92,6 +103,23 @@ def test_title_and_tags_are_kept(project: Any) -> None:
     project("run", "flows:nothing", "--title", "Monday’s", "--tag", "nightly", "-t", "news")
     (run,) = json.loads(project("ps", "--tag", "news", "-o", "json").stdout)["runs"]
     assert (run["title"], run["tags"]) == ("Monday’s", ["nightly", "news"])
+
+
+def test_attributes_have_the_type_that_they_look_like(project: Any) -> None:
+    given = ["customer=acme", "total=12.5", "paid=false", "due=2026-11-30T13:00+01:00", 'code="12"', "note=a=b"]
+    options = [word for each in given for word in ("--attribute", each)]
+    assert project("run", "flows:greet", "name=zoe", "--id", "a", *options).returncode == 0
+    (run,) = json.loads(project("ps", "-o", "json").stdout)["runs"]
+    assert run["attributes"] == {
+        "customer": "acme",
+        "total": 12.5,
+        "paid": False,
+        "due": {"time": "2026-11-30T12:00:00.000000Z"},
+        "code": "12",
+        "note": "a=b",
+    }
+    shown = project("show", "a").stdout
+    assert 'customer=acme, total=12.5, paid=false, due=2026-11-30T12:00:00Z, code="12", note=a=b' in shown
 
 
 def test_a_run_that_fails_says_where_why_and_what_next_and_ends_with_4(project: Any) -> None:
@@ -180,6 +208,9 @@ def test_a_run_that_its_code_no_longer_fits_is_not_just_to_be_resumed() -> None:
         (("flows",), "flows defines several workflows: write flows:name"),
         (("flows:greet", "name=zoe", "--app", "nowhere"), "no module named nowhere"),
         (("flows:greet", "name=zoe", "--id", "a b"), "cannot be a run id"),
+        (("flows:greet", "name=zoe", "--attribute", "lot"), "--attribute 'lot' is not name=value"),
+        (("flows:greet", "name=zoe", "--attribute", "Lot=7"), "--attribute: 'Lot' is not a name of an attribute"),
+        (("flows:greet", "name=zoe", "--attribute", "lot=7", "--attribute", "lot=8"), "--attribute lot is given twice"),
     ],
 )
 def test_a_mistake_is_said_in_a_line_and_starts_nothing(arguments: tuple[str, ...], told: str, project: Any) -> None:

@@ -119,6 +119,7 @@ async def test_a_preview_counts_what_the_action_then_does(tmp_path: Path, monkey
             "pause": 3,
             "resume": 2,
             "retry": 2,
+            "delete": 2,
             "approve": 2,
             "reject": 2,
             "answer": 2,

@@ -15,10 +15,10 @@ from outlast.client.versions import Versions
 NAMES = """
 AlreadyAnswered AlreadyExists BlockingEngine BlockingRunHandle Call Context Damaged Engine InvalidInput Node
 NodeFailure NotAllowed NotAsked NotDurable NotFound NotImportable NotStorable OutlastError Question RaceResult
-Rejected Retry RunCancelled RunDiverged RunFilter RunGone RunHandle RunHeld RunStatus RunSummary Secret ServerError
-StillRunning StoreError Unawaited Workflow __version__ approve asgi ask checkpoint connect context continue_as_new
-events feedback first gather idempotency_key is_stopping last_checkpoint map node now open open_blocking output_path
-progress race random register_secret_source run sleep step uuid workflow
+Rejected Retry RunCancelled RunDeleted RunDiverged RunFilter RunGone RunHandle RunHeld RunStatus RunSummary Secret
+ServerError StillRunning StoreError Unawaited Workflow __version__ approve asgi ask checkpoint connect context
+continue_as_new events feedback first gather idempotency_key is_stopping last_checkpoint map node now open
+open_blocking output_path progress race random register_secret_source run set_attributes sleep step uuid workflow
 """
 
 TESTING = """
@@ -27,8 +27,8 @@ UNANSWERED DidNotSurvive DoesNotReplay Question Survival engine replay_check sur
 
 MEMBERS: dict[type, str] = {
     ol.BlockingEngine: """
-        activate answer asked begin branches cancel close compare diagnose drain events explain find fork get handle
-        iter_runs jump lines list_runs migrate output pause pause_all questions recover result resume retry rewind
+        activate answer asked begin branches cancel close compare delete diagnose drain events explain find fork get handle
+        iter_runs jump lines list_runs migrate output pause pause_all prune questions recover result resume retry rewind
         start sweep verify watch workers
     """,
     ol.BlockingRunHandle: """
@@ -41,9 +41,9 @@ MEMBERS: dict[type, str] = {
         attempt idempotency_key node run
     """,
     ol.Engine: """
-        activate answer asked begin branches cancel compare diagnose drain events explain find fork get handle iter_runs
-        jump lines list_runs migrate output pause pause_all questions recover result resume retry rewind start sweep
-        verify watch workers
+        activate answer asked begin branches cancel compare delete diagnose drain events explain find fork get handle
+        iter_runs jump lines list_runs migrate output pause pause_all prune questions recover result resume retry
+        rewind start sweep verify watch workers
     """,
     ol.Node: """
         name options
@@ -58,7 +58,8 @@ MEMBERS: dict[type, str] = {
         allows_another backoff classes delay give_up_on jitter max_attempts max_delay retry_on wait_us
     """,
     ol.RunFilter: """
-        after created_from created_until exclusive limit parent roots statuses tags text workflow
+        after attributes created_from created_until held limit order parent prefix queue roots statuses tags text
+        workflow
     """,
     ol.RunHandle: """
         answer asked cancel explain get output pause result watch
@@ -67,8 +68,8 @@ MEMBERS: dict[type, str] = {
         CANCELLED COMPENSATING COMPLETED CREATED FAILED PAUSED RUNNING WAITING
     """,
     ol.RunSummary: """
-        at awaits_start branch copied_to created done_nodes exclusive held kind parent reason recoverable run status tags
-        title updated version waiting waits workflow
+        at attributes awaits_start branch copied_to created done_nodes exclusive fairness_key held kind parent priority
+        queue reason recoverable run status tags title updated version waiting waits workflow
     """,
     ol.Secret: """
         name reveal source
@@ -126,5 +127,5 @@ def test_no_public_class_has_a_chain_of_ancestors() -> None:
 def test_the_event_types_are_public() -> None:
     from outlast.history import events
 
-    assert set(ol.events.__all__) == {*events.EVENT_TYPES, "AnyEvent", "Event", "Failure"}
+    assert set(ol.events.__all__) == {*events.EVENT_TYPES, "AnyEvent", "Event", "Failure", "Moment"}
     assert ol.events.NodeCompleted is events.NodeCompleted

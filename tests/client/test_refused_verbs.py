@@ -64,6 +64,8 @@ async def carried_out(client: Engine, verb: Verb) -> object:
             return await client.activate(RUN, 0)
         case "migrate":
             return await client.versions.check_migration(RUN)
+        case "delete":
+            return await client.delete(RUN)
 
 
 async def left_at(place: str) -> Ledger:
@@ -149,7 +151,7 @@ def test_what_is_allowed_begins_with_what_is_most_useful() -> None:
     assert asyncio.run(allowed_at("waiting"))[0] == "answer"
     assert asyncio.run(allowed_at("created, deferred"))[0] == "start"
     assert asyncio.run(allowed_at("failed, held"))[0] == "resume"
-    assert asyncio.run(allowed_at("completed")) == ["rewind", "jump"]
+    assert asyncio.run(allowed_at("completed")) == ["rewind", "jump", "delete"]
 
 
 @pytest.mark.parametrize(("age", "expected"), [(1, "consistent"), (120, "reported")])

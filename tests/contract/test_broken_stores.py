@@ -9,19 +9,25 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
-from outlast.history.ids import RunId, WorkerId
+from outlast.errors import NotAllowed, StoreUnusable
+from outlast.history.ids import RunId, WorkerId, content_hash
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import RunStatus
 from outlast.store import (
     LANDED,
     LINES_PER_ATTEMPT,
     Append,
+    AttributeFilter,
+    BlobRef,
     Claim,
     Document,
     Due,
@@ -33,7 +39,10 @@ from outlast.store import (
     Outcome,
     Page,
     RunFilter,
+    Slot,
+    SlotHolder,
     Store,
+    Tombstone,
 )
 from outlast.stores.memory import Memory, MemoryBlobs, MemoryStore
 from outlast.stores.sqlite import SqliteStore
@@ -247,7 +256,7 @@ class KeepsBlobsToItself:
 
     def __init__(self, *where: Any) -> None:
         super().__init__(*where)
-        self.blobs = MemoryBlobs({})
+        self.blobs = MemoryBlobs(Memory(), lambda: 0)
 
 
 # --- lists (S7)
@@ -318,23 +327,23 @@ class LetsTwoHold:
     """Who names a run gets it, however alive its holder is."""
 
     async def claim(
-        self, worker: WorkerId, *, runs: Sequence[RunId] | None = None, workflows: Any = None, limit: int = 1
+        self, worker: WorkerId, *, runs: Sequence[RunId] | None = None, limit: int = 1, **wanted: Any
     ) -> list[Claim]:
         for run in runs or ():
             holding, head = await self.holding(run), await self.head(run)
             if holding is not None and head is not None:
                 await self.release(run, holding.worker, head.version)
-        return await super().claim(worker, runs=runs, workflows=workflows, limit=limit)
+        return await super().claim(worker, runs=runs, limit=limit, **wanted)
 
 
 class LooksThenClaims:
     """What is ready is looked up, and claiming it is another step."""
 
     async def claim(
-        self, worker: WorkerId, *, runs: Sequence[RunId] | None = None, workflows: Any = None, limit: int = 1
+        self, worker: WorkerId, *, runs: Sequence[RunId] | None = None, limit: int = 1, **wanted: Any
     ) -> list[Claim]:
-        if runs is not None or workflows is not None:
-            return await super().claim(worker, runs=runs, workflows=workflows, limit=limit)
+        if runs is not None or wanted:
+            return await super().claim(worker, runs=runs, limit=limit, **wanted)
         listed = [item.summary.run for item in (await self.search(RunFilter(limit=100))).items]
         free = [run for run in listed if await self.holding(run) is None and (await self.head(run)).ready]
         await asyncio.sleep(0)
@@ -501,7 +510,368 @@ class KeepsLinesToItself:
         return await self._own.lines(run, **asked)
 
 
+# --- queues, due runs, priority and fairness (S6, S8)
+
+
+class ClaimsFromEveryQueue:
+    """A worker that names some queues gets runs of all."""
+
+    async def claim(self, worker: WorkerId, *, queues: Collection[str] | None = None, **wanted: Any) -> list[Claim]:
+        return await super().claim(worker, **wanted)
+
+
+class LeavesDueRuns:
+    """Only ready and interrupted runs are claimed."""
+
+    async def claim(self, worker: WorkerId, **wanted: Any) -> list[Claim]:
+        kept = []
+        for claim in await super().claim(worker, **wanted):
+            head = await self.head(claim.run)
+            if wanted.get("runs") is not None or claim.previous or head.ready:
+                kept.append(claim)
+            else:
+                await self.release(claim.run, worker, head.version)
+        return kept
+
+
+class ClaimsWhateverIsDue:
+    """A run is claimed when a timer is due, although it is paused."""
+
+    async def claim(self, worker: WorkerId, **wanted: Any) -> list[Claim]:
+        claims = await super().claim(worker, **wanted)
+        if wanted.get("runs") is None:
+            claims += await super().claim(worker, runs=[due.run for due in await self.due()], limit=9)
+        return claims
+
+
+class IgnoresPriorities:
+    """All runs have the same priority."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([_summarised(each, priority=0) for each in batch])
+
+
+class ServesTheOldestFirst:
+    """All runs of a workflow have the same fairness key."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([_summarised(each, fairness_key="") for each in batch])
+
+
+class BeginsAtTheSameWorkflow:
+    """Every call serves the first workflow first."""
+
+    async def claim(self, worker: WorkerId, *, limit: int = 1, **wanted: Any) -> list[Claim]:
+        if wanted:
+            return await super().claim(worker, limit=limit, **wanted)
+        listed = sorted(await self.search(RunFilter(limit=1000)), key=lambda each: (each.workflow, each.created))
+        free = [each.run for each in listed if (await self.head(each.run)).ready and not await self.holding(each.run)]
+        return await super().claim(worker, runs=free, limit=limit)
+
+
+# --- slots (S11)
+
+
+class CountsThenTakes:
+    """The holders of a slot are counted, and taking it is another step."""
+
+    async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
+        for slot in slots:
+            others = tuple(each for each in await self.slot_holders(slot.name) if each.run != run)
+            if len(others) >= slot.limit:
+                return others
+        await asyncio.sleep(0)
+        return await super().take(run, epoch, [replace(slot, limit=1 << 20) for slot in slots])
+
+
+class TakesOneSlotAfterTheOther:
+    """Who gets the first slot and not the second keeps the first."""
+
+    async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
+        for slot in slots:
+            if full := await super().take(run, epoch, [slot]):
+                return full
+        return ()
+
+
+class TakesForAnyone:
+    """A worker whose claim is not current is told that it has its slots."""
+
+    async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
+        try:
+            return await super().take(run, epoch, slots)
+        except NotAllowed:
+            return ()
+
+
+class GivesForAnyone:
+    """Whoever asks late ends the slots of the next owner."""
+
+    async def give(self, run: RunId, epoch: int, names: Collection[str]) -> None:
+        await super().give(run, 1 << 40, names)
+
+
+class LeaksTheSlotsOfClaims:
+    """A slot stays with the run after its claim."""
+
+    async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
+        return await super().take(run, epoch, [replace(slot, until="run") for slot in slots])
+
+
+class EndsTheSlotsOfRunsEarly:
+    """A slot of a run ends with the claim."""
+
+    async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
+        return await super().take(run, epoch, [replace(slot, until="claim") for slot in slots])
+
+
+class EndsSlotsBeforeTheTakeover:
+    """The slots of an interrupted owner end when another worker claims the run."""
+
+    async def claim(self, worker: WorkerId, **wanted: Any) -> list[Claim]:
+        claims = await super().claim(worker, **wanted)
+        for claim in claims:
+            names = [each.name for each in await self.slot_holders() if each.run == claim.run]
+            if wanted.get("runs") is not None:
+                await self.give(claim.run, claim.epoch, names)
+        return claims
+
+
+class ClaimsWithoutSlots:
+    """A claim takes no slots."""
+
+    async def claim(self, worker: WorkerId, *, slots: Any = None, **wanted: Any) -> list[Claim]:
+        return await super().claim(worker, **wanted)
+
+
+class AppendsWithoutSlots:
+    """An append takes no slots."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(each, takes=()) for each in batch])
+
+
+class NeverFrees:
+    """The slots of a run outlive it."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(each, frees=False) for each in batch])
+
+
+# --- attributes (S7)
+
+
+class IgnoresAttributes:
+    """A condition on an attribute is not looked at."""
+
+    async def search(self, query: RunFilter) -> Page:
+        return await super().search(replace(query, attributes=()))
+
+
+class ComparesAcrossTypes:
+    """True is 1."""
+
+    async def search(self, query: RunFilter) -> Page:
+        return await super().search(replace(query, attributes=tuple(map(_as_number, query.attributes))))
+
+
+class OrdersByTime:
+    """A list in the order of an attribute is in the order of time."""
+
+    async def search(self, query: RunFilter) -> Page:
+        return await super().search(replace(query, order=""))
+
+
+class FindsThePrefixAnywhere:
+    """The beginning of an id is found in its middle too."""
+
+    async def search(self, query: RunFilter) -> Page:
+        return await super().search(replace(query, prefix="", text=query.text or query.prefix))
+
+
+class ShowsEveryFailedRunAsHeld:
+    """Held runs are those that failed."""
+
+    async def search(self, query: RunFilter) -> Page:
+        statuses = (RunStatus.FAILED,) if query.held else query.statuses
+        return await super().search(replace(query, held=None, statuses=statuses))
+
+
+# --- deletion and collection (S12, S13)
+
+
+class DeletesAtAnyVersion:
+    """A run is deleted although events arrived."""
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        head = await self.head(tombstone.run)
+        return await super().delete(tombstone, head.version if head else version)
+
+
+class LooksThenDeletes(DeletesAtAnyVersion):
+    """The version is compared before the deletion, in another step."""
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        head = await self.head(tombstone.run)
+        await asyncio.sleep(0)
+        return head is not None and head.version == version and await super().delete(tombstone, version)
+
+
+class DeletesWhatIsHeld:
+    """A live worker loses the run."""
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        if holding := await self.holding(tombstone.run):
+            await self.release(tombstone.run, holding.worker, version)
+        return await super().delete(tombstone, version)
+
+
+class DeletesLater:
+    """A deleted run stays in the lists until its rows are removed."""
+
+    def __init__(self, *where: Any) -> None:
+        super().__init__(*where)
+        self._deleted: list[tuple[Tombstone, int]] = []
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        head = await self.head(tombstone.run)
+        self._deleted.append((tombstone, version))
+        return head is not None and head.version == version
+
+    async def purge(self, limit: int = 1000) -> bool:
+        while self._deleted:
+            await super().delete(*self._deleted.pop())
+        return await super().purge(limit)
+
+
+class LosesTombstones:
+    """Nobody learns that a run was deleted."""
+
+    async def tombstone(self, run: RunId) -> Tombstone | None:
+        return None
+
+
+class AcceptsAppendsToDeletedRuns:
+    """An append to a deleted run is acknowledged."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append(batch)
+        return [LANDED if isinstance(each, Lost) and each.why == "deleted" else each for each in outcomes]
+
+
+class ForgetsItsOwnDeletion:
+    """A deletion that is sent again fails."""
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        return await self.tombstone(tombstone.run) is None and await super().delete(tombstone, version)
+
+
+class PurgesAllAtOnce:
+    """One step removes everything."""
+
+    async def purge(self, limit: int = 1000) -> bool:
+        return await super().purge(1 << 20)
+
+
+class PurgesNothing:
+    """The rows of deleted runs stay."""
+
+    async def purge(self, limit: int = 1000) -> bool:
+        return False
+
+
+class ForgetsUses:
+    """The blobs that an append names are not remembered."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(each, blobs=()) for each in batch])
+
+
+class CollectsYoungBlobs:
+    """A blob may be collected as soon as it is put."""
+
+    async def collect(self, put_before: int, limit: int = 1000) -> list[str]:
+        return await super().collect(1 << 60, limit)
+
+
+class PutsOnce:
+    """A blob that is stored already keeps its time."""
+
+    def __init__(self, *where: Any) -> None:
+        super().__init__(*where)
+        blobs, put = self.blobs, self.blobs.put
+
+        async def put_if_absent(content: bytes) -> BlobRef:
+            name = content_hash(content)
+            return BlobRef(name, len(content)) if await blobs.has(name) else await put(content)
+
+        blobs.put = put_if_absent
+
+
+class CollectsNothing:
+    """Blobs that nobody names stay."""
+
+    async def collect(self, put_before: int, limit: int = 1000) -> list[str]:
+        return []
+
+
+# --- the version (S14)
+
+
+class ClaimsUnderAnyVersion:
+    """A process that a newer store refuses finds nothing to do."""
+
+    async def claim(self, worker: WorkerId, **wanted: Any) -> list[Claim]:
+        try:
+            return await super().claim(worker, **wanted)
+        except StoreUnusable:
+            return []
+
+
+def _summarised(append: Append, **parts: Any) -> Append:
+    return append if append.summary is None else replace(append, summary=replace(append.summary, **parts))
+
+
+def _as_number(condition: AttributeFilter) -> AttributeFilter:
+    return replace(condition, value=int(condition.value)) if isinstance(condition.value, bool) else condition
+
+
 LIES: Mapping[type, str] = {
+    ClaimsFromEveryQueue: "test_a_worker_claims_only_the_queues_it_names",
+    LeavesDueRuns: "test_a_run_is_claimed_when_one_of_its_timers_is_due",
+    ClaimsWhateverIsDue: "test_a_run_in_another_state_is_not_due",
+    IgnoresPriorities: "test_interrupted_runs_come_first_and_then_the_greatest_priority",
+    ServesTheOldestFirst: "test_a_key_with_many_runs_does_not_delay_another_one",
+    BeginsAtTheSameWorkflow: "test_the_turn_passes_between_workflows_and_keys_from_call_to_call",
+    CountsThenTakes: "test_takers_on_several_connections_never_exceed_the_limit",
+    TakesOneSlotAfterTheOther: "test_several_slots_are_taken_together_or_not_at_all",
+    TakesForAnyone: "test_only_the_current_claim_takes_slots",
+    GivesForAnyone: "test_a_slot_is_given_only_under_its_epoch_or_a_greater_one",
+    LeaksTheSlotsOfClaims: "test_a_slot_of_a_claim_ends_with_the_release",
+    EndsTheSlotsOfRunsEarly: "test_a_slot_of_a_run_lasts_until_an_append_frees_it",
+    EndsSlotsBeforeTheTakeover: "test_a_slot_of_a_claim_lasts_until_a_takeover_is_in_the_log",
+    ClaimsWithoutSlots: "test_a_claim_takes_the_slots_of_the_queue",
+    AppendsWithoutSlots: "test_an_append_takes_its_slots_or_is_lost",
+    NeverFrees: "test_a_slot_of_a_run_lasts_until_an_append_frees_it",
+    IgnoresAttributes: "test_all_filters_must_match",
+    ComparesAcrossTypes: "test_attributes_are_compared_within_their_type",
+    OrdersByTime: "test_runs_are_listed_in_the_order_of_an_attribute",
+    FindsThePrefixAnywhere: "test_runs_are_found_by_the_beginning_of_their_id",
+    ShowsEveryFailedRunAsHeld: "test_runs_are_found_by_queue_and_by_the_held_flag",
+    DeletesAtAnyVersion: "test_a_run_is_deleted_only_at_the_expected_version",
+    LooksThenDeletes: "test_one_of_a_deletion_and_an_append_wins",
+    DeletesWhatIsHeld: "test_a_run_that_a_live_worker_holds_is_not_deleted",
+    DeletesLater: "test_a_deleted_run_is_in_no_list",
+    LosesTombstones: "test_every_field_of_a_tombstone_is_stored",
+    AcceptsAppendsToDeletedRuns: "test_a_deleted_run_accepts_no_append",
+    ForgetsItsOwnDeletion: "test_a_repeated_deletion_is_recognised",
+    PurgesAllAtOnce: "test_a_deleted_run_is_removed_in_bounded_steps",
+    PurgesNothing: "test_a_deleted_run_is_removed_in_bounded_steps",
+    ForgetsUses: "test_a_blob_that_no_kept_run_names_is_collected",
+    CollectsYoungBlobs: "test_a_young_blob_is_not_collected",
+    PutsOnce: "test_a_blob_that_is_put_again_is_young_again",
+    CollectsNothing: "test_the_blobs_of_a_deleted_run_are_collected",
+    ClaimsUnderAnyVersion: "test_a_process_of_another_version_does_not_claim_or_delete",
     IgnoresTheVersion: "test_an_append_behind_the_log_is_lost_with_the_tail_of_the_log",
     LooksThenWrites: "test_one_of_two_concurrent_appends_at_a_version_wins",
     ForgetsTheEpoch: "test_an_append_of_an_owner_with_another_epoch_is_lost",
@@ -560,6 +930,13 @@ def failures(store: type, where: Path, only: Collection[str] = CONTRACT) -> dict
             hide_locks(opened)
             return opened
 
+        async def rewrite_version(self, where: Path, version: int) -> None:
+            if issubclass(store, MemoryStore):
+                memories[where].version = version
+            else:
+                with closing(apsw.Connection(str(where / "runs.db"))) as connection:
+                    connection.pragma("user_version", version)
+
     failed: dict[str, BaseException] = {}
     for name in only:
         place = where / name
@@ -583,21 +960,20 @@ def _tidy(record: Record) -> Record:
 
 
 def test_the_honest_store_passes_by_the_same_runner(tmp_path: Path) -> None:
-    """S1 to S10"""
+    """S1 to S14"""
     assert failures(MemoryStore, tmp_path) == {}
-    assert len(CONTRACT) > 90
+    assert len(CONTRACT) > 150
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_contract_catches_a_store_in_memory_that(lie: type, tmp_path: Path) -> None:
-    """S1 to S10"""
-    suite = CONTRACT if lie is not SaysNothing else [LIES[lie]]  # each of its failures is a wait to the end of patience
-    assert LIES[lie] in failures(telling(lie, MemoryStore), tmp_path, suite)
+    """S1 to S14"""
+    assert LIES[lie] in failures(telling(lie, MemoryStore), tmp_path, [LIES[lie]])
 
 
 @pytest.mark.parametrize("lie", LIES)
 def test_the_contract_catches_a_store_in_sqlite_that(lie: type, tmp_path: Path) -> None:
-    """S1 to S10"""
+    """S1 to S14"""
     honest, lying = tmp_path / "honest", tmp_path / "lying"
     honest.mkdir()
     lying.mkdir()
@@ -615,8 +991,8 @@ def test_a_store_that_answers_too_early_is_also_caught_by_opening_it_again(tmp_p
 
 
 def test_every_test_of_the_contract_cites_the_promise_it_protects() -> None:
-    """S1 to S10"""
+    """S1 to S14"""
     cited = {name: re.match(r"S\d+(, S\d+)*(:|$)", getattr(StoreContract, name).__doc__ or "") for name in CONTRACT}
     assert [name for name, citation in cited.items() if citation is None] == []
     promises = {promise for citation in cited.values() if citation for promise in re.findall(r"S\d+", citation[0])}
-    assert promises == {f"S{number}" for number in range(1, 11)}
+    assert promises == {f"S{number}" for number in range(1, 15)}

@@ -13,3 +13,6 @@ class TestMemoryStore(StoreContract):
 
     async def open_store(self, where: Path) -> Store:
         return MemoryStore(self.kept.setdefault(where, Memory()))
+
+    async def rewrite_version(self, where: Path, version: int) -> None:
+        self.kept[where].version = version

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from outlast.errors import StoreUnusable
 from outlast.store import Store
 from outlast.stores.postgres import PostgresStore
 from outlast.testing.contract import (
@@ -12,6 +13,7 @@ from outlast.testing.contract import (
     StoreContract,
     WakeupsContract,
 )
+from support.servers.postgres_admin import carry_out
 
 
 class OnPostgres:
@@ -25,8 +27,15 @@ class OnPostgres:
 class TestPostgresStore(OnPostgres, StoreContract):
     async def open_store(self, where: Path) -> Store:
         store = PostgresStore(self.url)
-        await store.open()
+        try:
+            await store.open()
+        except StoreUnusable:
+            await store.close()
+            raise
         return store
+
+    async def rewrite_version(self, where: Path, version: int) -> None:
+        await carry_out(self.url, f"update {{s}}.migration set version = {version}")
 
 
 class TestBehindPgBouncer(OnPostgres, WakeupsContract, ClaimsContract):

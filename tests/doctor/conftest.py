@@ -45,7 +45,10 @@ from outlast.testing.processes import engine_over
 
 PATIENCE = 60.0
 T = TypeVar("T")
-TABLES = ("head", "log", "catalogue", "wait", "claim", "tag")
+TABLES = {
+    "sqlite": ("head", "log", "catalogue", "wait", "tag", "attribute", "slot"),
+    "postgres": ("head", "log", "catalogue", "wait", "claim", "tag"),
+}
 
 
 def _load(name: str) -> ModuleType:
@@ -243,7 +246,7 @@ class Ward:
     def dump(self) -> Any:
         """Everything that is stored and is a fact, byte by byte."""
         if self.kind != "memory":
-            return {table: self.rows(f"select * from {table} order by 1, 2") for table in TABLES}
+            return {table: self.rows(f"select * from {table} order by 1, 2") for table in TABLES[self.kind]}
         memory = self.memory
         return [
             dict(memory.heads),

@@ -14,7 +14,7 @@ from outlast.ledger import Ledger
 
 def lose_claim(ward: Any) -> None:
     if ward.kind == "sqlite":
-        ward.sql("delete from claim")
+        ward.sql("update head set worker = ''")
     else:
         ward.memory.claims.clear()
 

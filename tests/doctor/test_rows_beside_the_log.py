@@ -441,7 +441,10 @@ NOT_UTF8 = "cast(x'ff61' as text)"
 SPOILED = [
     *(f"catalogue.{name}" for name in ("workflow", "status", "parent", "text", "run")),
     *(f"wait.{name}" for name in ("name", "kind", "due")),
-    *(f"head.{name}" for name in ("epoch", "version", "interrupted", "granted")),
+    *(
+        f"head.{name}"
+        for name in ("epoch", "version", "interrupted", "claim_epoch", "worker", "workflow", "fairness_key", "timer")
+    ),
     "tag.tag",
     "log.kind",
 ]
@@ -454,7 +457,7 @@ def test_a_text_that_is_not_utf8_hides_no_other_run(sqlite_ward: Any, cell: str)
     ward.do(ward.left_after(ward.flows.doctor_errand, completed("pack"), run="well"))
     key = "id" if table in ("head", "catalogue") else "run"
     ready = ", ready = 1" if table == "head" else ""
-    value = (1 << 63) - 1 if column == "granted" else NOT_UTF8
+    value = (1 << 63) - 1 if column == "claim_epoch" else NOT_UTF8
     ward.sql(f"update {table} set {column} = {value}{ready} where {key} = {OF_RUN}")
     for command in (
         ("ps", "-a"),
@@ -488,7 +491,7 @@ def test_a_run_that_has_not_begun_and_that_no_worker_would_start_is_found(sql_wa
 
 
 @pytest.mark.parametrize("due", ["'soon'", "x'00'"])
-def test_a_timer_whose_time_has_another_type_does_not_stop_the_timekeeper(
+def test_a_timer_whose_time_has_another_type_does_not_stop_the_claims(
     sqlite_ward: Any, due: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     ward = sqlite_ward
@@ -611,3 +614,30 @@ def test_a_successor_that_does_not_exist_is_created(sql_ward: Any) -> None:
     assert f"the run continues as run {lost}, which does not exist" in str(ward.doctor(RUN)["runs"])
     assert ward.doctor(RUN, "--fix")["exit"] == 0
     assert ward.do(ward._answered(lost, True)) == "lamp (True) packed"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "update head set workflow = 'typo' where run = 'ill'",
+        "update head set queue = 'typo' where run = 'ill'",
+        "update head set priority = 7 where run = 'ill'",
+        "update head set fairness_key = 'typo' where run = 'ill'",
+        "update head set timer = 5 where run = 'ill'",
+        "update catalogue set held = 1 where run = 'ill'",
+        f"insert into attribute (name, kind, value, run, id) values ('typo', 1, 1, 'ill', {OF_RUN})",
+    ],
+)
+def test_columns_by_which_a_run_is_claimed_or_found_are_compared_and_written_again(sqlite_ward: Any, edit: str) -> None:
+    """G2"""
+    ward = sqlite_ward
+    over(ward)
+    assert ward.shell("verify", RUN).exit_code == 0
+    tables = ("head", "catalogue", "attribute")
+    whole = [ward.rows(f"select * from {table}") for table in tables]
+    ward.sql(edit)
+    assert [ward.rows(f"select * from {table}") for table in tables] != whole
+    assert ward.shell("verify", RUN).exit_code == 1
+    assert ward.doctor(RUN, "--fix")["exit"] == 0
+    assert [ward.rows(f"select * from {table}") for table in tables] == whole
+    assert ward.shell("verify", RUN).exit_code == 0

@@ -9,6 +9,7 @@ import pytest
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.store import WorkerInfo
 from outlast.stores.memory import MemoryStore
 
 UNKNOWN = "ab" * 32
@@ -117,8 +118,8 @@ def test_the_live_workers_that_know_the_workflow_of_a_ready_run_are_named(
         ledger = Ledger(store)
         await ledger.create_ready(run, e.RunCreated(workflow="flow"))
         worker, gone = ledger.new_worker_id(), ledger.new_worker_id()
-        await store.enrol(gone, -1, ["flow"])
-        await store.enrol(worker, 30, workflows)
+        await store.enrol(gone, -1, WorkerInfo(("flow",)))
+        await store.enrol(worker, 30, WorkerInfo(workflows))
         diagnosis = await Engine(Ledger(store), None).diagnose(run)
         (found,) = (each for each in diagnosis.findings if each.code == "G1")
         return worker, found

@@ -26,7 +26,7 @@ def asking(ward: Any) -> RunId:
 
 
 def answered(ward: Any) -> RunId:
-    return ward.do(ward.left_after(ward.flows.doctor_asking, e.NewsHeard))
+    return ward.do(ward.left_after(ward.flows.doctor_asking, e.GuestEventsRead))
 
 
 def edited(make: Any, **changes: Any) -> Any:
@@ -59,7 +59,7 @@ STATES = {
     "A1: it says waiting, and the question was answered": (
         edited(answered, **SAID_WAITING),
         "A1",
-        ("InteractionAnswered", "NewsHeard"),
+        ("InteractionAnswered", "GuestEventsRead"),
         BRANCH,
         "lamp fetched (True) packed",
         ("pack",),

@@ -62,7 +62,7 @@ def test_of_two_questions_the_answered_one_is_not_asked_again_after_a_recovery(
             await engine.start(ward.flows.doctor_two_questions.options(id=RUN), "lamp")
             await until(engine, RUN, "ask[colour]", "ask[size]")
             await engine.answer(RUN, "red", interaction=f"ask[{first}]")
-            await seen(engine, RUN, lambda event: isinstance(event, e.NewsHeard))
+            await seen(engine, RUN, lambda event: isinstance(event, e.GuestEventsRead))
 
     async def go_on() -> Any:
         async with ward.engine() as engine:
@@ -80,7 +80,7 @@ def test_of_two_questions_the_answered_one_is_not_asked_again_after_a_recovery(
 
 
 def test_an_accepted_answer_that_is_the_last_word_is_not_cut_off(ward: Any) -> None:
-    ward.do(ward.left_after(ward.flows.doctor_asking, e.NewsHeard, run=RUN))
+    ward.do(ward.left_after(ward.flows.doctor_asking, e.GuestEventsRead, run=RUN))
     ward.summary(RUN, **COMPLETED)
     assert [finding.code for finding in ward.recover(RUN)] == ["A3r"]
     assert ward.do(ward.complete(RUN)) == "lamp fetched (True) packed"
@@ -88,7 +88,7 @@ def test_an_accepted_answer_that_is_the_last_word_is_not_cut_off(ward: Any) -> N
 
 
 def test_resume_recovers_with_the_answers_that_were_accepted(ward: Any) -> None:
-    ward.do(ward.left_after(ward.flows.doctor_asking, e.NewsHeard, run=RUN))
+    ward.do(ward.left_after(ward.flows.doctor_asking, e.GuestEventsRead, run=RUN))
     ward.summary(RUN, **COMPLETED)
 
     async def resume() -> None:

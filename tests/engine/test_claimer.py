@@ -1,5 +1,5 @@
-"""What a worker claims: in turn where there is less room than there are runs, with one look where there is enough, and
-nothing while it drains (S6)."""
+"""What a worker claims: in turn where there is less room than there are runs, with one look where there is enough, what is
+due at its time, and nothing while it drains (S6, S8)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from typing import Any
 import pytest
 
 import outlast as ol
-from outlast.engine import pausing
+from outlast.engine import claimer, pausing
 from outlast.engine.claimer import Claimer
 from outlast.engine.worker import Worker
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import Ledger
+from outlast.lifecycle.state import Wait
+from outlast.lifecycle.status import RunStatus
 from outlast.settings import Settings
+from outlast.store import Due
 from outlast.stores.memory import MemoryStore
+from outlast.testing.contract.samples import begin, land, summary
 
+SLEEPER = RunId("sleeper")
 NAMES = tuple(f"turn-{number:02}" for number in range(20))
 
 
@@ -48,6 +53,17 @@ async def hands(concurrency: int) -> AsyncIterator[tuple[Worker, Ledger]]:
         await ledger.close()
 
 
+@asynccontextmanager
+async def serving(worker: Worker) -> AsyncIterator[None]:
+    """The service, for as long as the block."""
+    task = asyncio.create_task(Claimer(worker, reports_start=False).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
 async def fill(ledger: Ledger, workflow: str, count: int) -> None:
     for number in range(count):
         await ledger.create_ready(RunId(f"{workflow}-{number}"), e.RunCreated(workflow=workflow))
@@ -59,7 +75,7 @@ def counting(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str]
     looks: list[int] = []
     claim = worker.store.claim
 
-    async def adopt(granted: Any) -> None:
+    async def adopt(granted: Any, **_: Any) -> None:
         claimed.append(granted.run.rpartition("-")[0])
 
     async def counted(*arguments: Any, **named: Any) -> Any:
@@ -88,9 +104,9 @@ def test_two_workflows_among_many_have_every_second_turn(monkeypatch: pytest.Mon
             await fill(ledger, NAMES[0], 200)
             await fill(ledger, NAMES[1], 20)
             claimed, _ = counting(worker, monkeypatch)
-            claimer = Claimer(worker)
+            service = Claimer(worker)
             for _ in range(40):
-                assert await claimer.look()
+                assert await service.look()
             assert 18 <= Counter(claimed)[NAMES[1]] <= 20
 
     play(scene)
@@ -103,12 +119,69 @@ def test_with_room_for_all_one_look_is_enough(monkeypatch: pytest.MonkeyPatch) -
         async with hands(100) as (worker, ledger):
             await fill(ledger, NAMES[3], 5)
             claimed, looks = counting(worker, monkeypatch)
-            claimer = Claimer(worker)
+            service = Claimer(worker)
             for _ in range(10):
-                assert not await claimer.look()
+                assert not await service.look()
             assert (len(claimed), len(looks)) == (5, 10)
 
     play(scene)
+
+
+def test_a_run_is_claimed_when_its_timer_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No poll and no announcement is needed for it."""
+    monkeypatch.setattr(claimer, "POLL_INTERVAL_S", 60.0)
+
+    async def scene() -> None:
+        async with hands(10) as (worker, _):
+            due = await worker.store.now() + 200_000
+            sleeping = summary(SLEEPER, status=RunStatus.WAITING, workflow=turn_story.name)
+            await land(worker.store, begin(SLEEPER, opens=[Wait("timer", "sleep", due=due)], summary=sleeping))
+            claimed, _ = counting(worker, monkeypatch)
+            async with serving(worker):
+                while not claimed:
+                    await asyncio.sleep(0.005)
+            assert due <= await worker.store.now() < due + 5_000_000
+
+    play(scene)
+
+
+def test_many_announcements_are_few_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claimer, "MIN_SLEEP_S", 0.1)
+
+    async def scene() -> None:
+        async with hands(10) as (worker, _):
+            _, looks = counting(worker, monkeypatch)
+            async with serving(worker), asyncio.timeout(5):
+                began = asyncio.get_running_loop().time()
+                while len(looks) < 4:
+                    worker.claim_wakeup.set()
+                    await asyncio.sleep(0.001)
+                assert asyncio.get_running_loop().time() - began > 0.15, "the first look has no other before it"
+
+    play(scene)
+
+
+def test_a_damaged_wait_is_reported_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(claimer, "REPORT_INTERVAL_S", 0.0)
+
+    async def scene() -> None:
+        async with hands(10) as (worker, _):
+            looked, due = 0, worker.store.due
+
+            async def damaged(limit: int = 100, *, after: Due | None = None) -> list[Due]:
+                nonlocal looked
+                looked += 1
+                return [*await due(limit, after=after), Due(SLEEPER, Wait("timer", "sleep", due=1), "the row is torn")]
+
+            monkeypatch.setattr(worker.store, "due", damaged)
+            async with serving(worker):
+                while looked < 3:
+                    worker.claim_wakeup.set()
+                    await asyncio.sleep(0.005)
+
+    with caplog.at_level("ERROR", logger="outlast.services"):
+        play(scene)
+    assert [f"run {SLEEPER}, table of waits: the row is torn" in line for line in caplog.messages] == [True]
 
 
 def test_a_draining_worker_gives_back_what_it_is_handed() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import outlast as ol
 from outlast.client.facade import Engine
-from outlast.engine.evictor import Evictor
+from outlast.engine.evictor import LONG_LOG, Evictor
 from outlast.engine.worker import Worker
 from outlast.history import events as e
 from outlast.history.ids import RunId
@@ -55,6 +55,23 @@ async def ushered_parent() -> str:
     return await ushered_child()
 
 
+@ol.workflow
+async def ushered_children(children: int) -> int:
+    return len(await ol.gather(*(ushered_child() for _ in range(children))))
+
+
+@ol.node
+async def ushered_step(number: int) -> int:
+    return number
+
+
+@ol.workflow
+async def ushered_long(nodes: int) -> str:
+    for number in range(nodes):
+        await ushered_step(number)
+    return await ol.ask("First?") + await ol.ask("Second?")
+
+
 class Attended(MemoryStore):
     """Something happens while a run is given back, and right after an append."""
 
@@ -95,6 +112,11 @@ async def desk(given: Store | None = None) -> AsyncIterator[tuple[Engine, Worker
         await worker.close()
         await ledger.close()
         await store.close()
+
+
+async def until_asked(client: Engine, run: RunId, prompt: str) -> None:
+    while [wait.text for wait in await client.questions(run)] != [prompt]:
+        await asyncio.sleep(0)
 
 
 async def until_idle(worker: Worker, *runs: RunId) -> None:
@@ -157,7 +179,7 @@ def test_a_run_that_is_answered_while_it_is_given_back_with_its_append_is_looked
 def test_a_run_that_was_claimed_twice_at_once_is_given_back_all_the_same(
     is_answered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P6: the claimer and the timekeeper may find the same run in the same moment."""
+    """P6: a claim by name and one of the claiming service may get the same run in the same moment."""
     monkeypatch.setattr("outlast.engine.worker.MAX_IDLE_RUNS", 0)
     run = RunId("run-1")
 
@@ -199,3 +221,57 @@ def test_a_run_is_not_idle_from_when_its_child_is_asked_for_until_the_child_is_t
         assert seen == [False]
 
     asyncio.run(asked_for())
+
+
+def test_a_parent_of_many_children_is_not_released_while_they_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody claims a released run here, so the parent would never end."""
+    monkeypatch.setattr("outlast.engine.worker.MAX_IDLE_RUNS", 0)
+
+    async def ended() -> None:
+        async with desk() as (client, _, __):
+            handle = await client.start(ushered_children, children=LONG_LOG)
+            assert await handle.result() == LONG_LOG
+            takeovers = [each async for each in client.events(handle.run) if isinstance(each.event, e.RunTakenOver)]
+            assert not takeovers
+
+    asyncio.run(ended())
+
+
+def test_of_the_waiting_runs_with_a_long_log_those_stay_that_were_active_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("outlast.engine.worker.MAX_IDLE_RUNS", 0)
+    monkeypatch.setattr("outlast.engine.evictor.MAX_LONG_RUNS", 2)
+
+    async def kept() -> None:
+        async with desk() as (client, worker, _):
+            runs = [RunId(f"run-{number}") for number in range(3)]
+            for run in runs[:2]:
+                await client.start(ushered_long.options(id=run), nodes=LONG_LOG)
+                await client.asked(run)
+            await client.answer(runs[0], "a")
+            await until_asked(client, runs[0], "Second?")
+            await client.start(ushered_long.options(id=runs[2]), nodes=LONG_LOG)
+            while runs[1] in worker.drivers:
+                await asyncio.sleep(0)
+            await client.asked(runs[2])
+            assert set(worker.drivers) == {runs[0], runs[2]}
+
+    asyncio.run(kept())
+
+
+def test_a_run_that_was_active_between_two_rounds_stays() -> None:
+    async def active() -> None:
+        async with desk() as (client, worker, _):
+            run = (await client.start(ushered_long, nodes=1)).run
+            await client.asked(run)
+            await until_idle(worker, run)
+            evictor = Evictor(worker)
+            await evictor.evict_idle()
+            await client.answer(run, "a")
+            await until_asked(client, run, "Second?")
+            await until_idle(worker, run)
+            await evictor.evict_idle()
+            assert run in worker.drivers
+            await evictor.evict_idle()
+            assert run not in worker.drivers
+
+    asyncio.run(active())

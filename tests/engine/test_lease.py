@@ -275,7 +275,7 @@ def test_a_worker_that_the_store_does_not_know_enrols_anew() -> None:
 
 async def known_to_the_store(worker: Worker) -> tuple[str, ...]:
     (enrolled,) = [each for each in await worker.store.workers() if each.worker == worker.id]
-    return enrolled.workflows
+    return enrolled.info.workflows
 
 
 def test_a_worker_that_imports_a_workflow_later_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from msgspec import structs
-from obstore.store import MemoryStore as ObjectsInMemory
 
-from outlast.compose import open_store
 from outlast.errors import OutlastError
 from outlast.history.events import NodeStarted
 from outlast.history.ids import RunId
@@ -24,13 +21,11 @@ from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
 from outlast.store import LANDED, Append, Landed, Lost, Outcome, Store
 from outlast.stores.memory import Memory, MemoryStore
-from outlast.stores.objects import ObjectStore
-from outlast.stores.objects.opening import bucket_over
 from outlast.stores.postgres import PostgresStore
-from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import WAYS, Died, Fault, faulty, hide_locks
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.store_factory import LateCalls
+from support.opened_stores import FACTORIES, OBJECTS, StoreFactory
 from support.sampling import sample
 from support.scripted import (
     Ask,
@@ -47,7 +42,6 @@ from support.scripted import (
     live,
     state_now,
 )
-from support.servers import s3
 from support.servers.postgres_admin import empty_store
 
 SCRIPTS: dict[str, Script] = {
@@ -61,47 +55,9 @@ SCRIPTS: dict[str, Script] = {
     "branches": [Do("a"), Do("b"), Ask("q"), GoBack("b", 1), Do("c"), GoBack("a", 2), Do("d")],
 }
 
-StoreFactory = Callable[[], Awaitable[Store]]
 RUN = RunId("run-1")
 
 
-def memory_factory(_: Path) -> StoreFactory:
-    memory = Memory()
-
-    async def open_door() -> Store:
-        return MemoryStore(memory)
-
-    return open_door
-
-
-def sqlite_factory(folder: Path) -> StoreFactory:
-    async def open_door() -> Store:
-        # A process's death does not lose what the system has; the power cut has its own tests, with full durability.
-        return SqliteStore(folder / "runs.db", durability="relaxed")
-
-    return open_door
-
-
-def objects_factory(_: Path) -> StoreFactory:
-    objects = ObjectsInMemory()
-
-    async def open_door() -> Store:
-        return ObjectStore(bucket_over(objects, "memory"))
-
-    return open_door
-
-
-def s3_factory(_: Path) -> StoreFactory:
-    address = s3.shared().address(f"loop/{os.urandom(8).hex()}")
-
-    async def open_door() -> Store:
-        return open_store(address)
-
-    return open_door
-
-
-FACTORIES = {"memory": memory_factory, "sqlite": sqlite_factory}
-OBJECTS = {"objects": objects_factory, "s3": s3_factory}
 SAMPLE = {"sqlite": 12, "objects": 8, "s3": 3}
 """Points of a script that are tried where not all of them are."""
 

@@ -23,9 +23,10 @@ from msgspec.structs import replace
 
 import outlast as ol
 from outlast.engine import driver, worker
-from outlast.errors import AlreadyExists, OutlastError
+from outlast.errors import AlreadyExists, NotAsked, NotFound, OutlastError, RunGone
 from outlast.functions.workflow_import import load
 from outlast.history import events as e
+from outlast.history.ids import RunId
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Round, Story, crash_loop
@@ -301,6 +302,26 @@ async def crash_dice() -> list[str]:
 
 
 @ol.workflow
+async def crash_attributes(left: int) -> str:
+    """Search attributes are set by helpers, between nodes and just before a successor begins, and removed again."""
+    ol.set_attributes({"left": left, "stage": "begun"})
+    await ol.gather(_attributed("a", 0.02), _attributed("b", 0.01))
+    await work(
+        "together"
+    )  # which helper ends last is chance, and its last change would share an event with the next one
+    ol.set_attributes({"stage": None, "paid": True})
+    if left:
+        await ol.continue_as_new(left - 1)
+    return await work("done")
+
+
+async def _attributed(name: str, seconds: float) -> None:
+    ol.set_attributes({name: await work(name, seconds)})
+    await work(f"after {name}")
+    ol.set_attributes({name: None})
+
+
+@ol.workflow
 async def crash_large(text: str) -> list[int]:
     """Values that lie beside the log."""
     first = await enlarged(text)
@@ -564,7 +585,55 @@ async def fork(client: ol.Engine) -> None:
     await client.fork(RUN, "work", id="fork-3")
 
 
+@ol.workflow(queue="limited")
+async def crash_queued_child(name: str) -> str:
+    ol.set_attributes({"name": name})
+    first = await work(name)
+    await ol.sleep(0.2)
+    ol.set_attributes({"name": None, "done": True})
+    return await work(first + "!")
+
+
+@ol.workflow(exclusive="the only one", queue="limited", priority=5)
+async def crash_queued() -> list[str]:
+    """Its children share two slots of their queue. It is itself in that queue, so one slot is left while it works."""
+    ol.set_attributes({"begun": True, "count": 0})
+    names = ["a", "b", "c"]
+    keyed = [crash_queued_child.options(fairness_key=f"key-{name}", priority=ord(name) - 98) for name in names]
+    found = await ol.gather(*(child(name) for child, name in zip(keyed, names, strict=True)))
+    ol.set_attributes({"count": len(found), "begun": None})
+    return found
+
+
+@ol.workflow
+async def crash_deletion() -> str:
+    """Somebody starts another run and deletes it when it has ended; then it goes on."""
+    return await work(await ol.ask("Is it deleted?"))
+
+
+@ol.workflow
+async def crash_victim(text: str) -> str:
+    """It has no nodes: no log is left that could show their attempts."""
+    ol.set_attributes({"victim": True})
+    await ol.sleep(0.01)
+    return text * 1_100_000
+
+
+async def delete_victim(client: ol.Engine) -> None:
+    victim = RunId("victim")
+    with suppress(AlreadyExists):  # it was deleted
+        await client.start(crash_victim.options(id=victim, exclusive="victim"), "y")
+    with suppress(NotFound):  # a deleted run is not found
+        if (await client.get(victim)).status != "completed":
+            return
+        await client.delete(victim, by="ann")
+    with suppress(NotAsked, RunGone):
+        await client.answer(RUN, "deleted")
+
+
 NASTY: dict[str, Story] = {
+    "queues": Story(crash_queued, expected=["a!", "b!", "c!"], queue_limits={"limited": 2}),
+    "deletion": Story(crash_deletion, expected="deleted", guest=delete_victim),
     "helpers": Story(crash_helpers, expected=["a1a2a3", "b1!b2b3", "c1c2c3"]),
     "calls as they end": Story(crash_first, expected=["b=b", "c=c", "a=a", "shaky", 1]),
     "failures of a map": Story(
@@ -582,6 +651,7 @@ NASTY: dict[str, Story] = {
     "failure": Story(crash_failure, first_run_only=True),
     "a map of helpers": Story(crash_map, expected=["aa", "bb", "cc", "dd", "ee"]),
     "dice": Story(crash_dice),
+    "attributes": Story(crash_attributes, (1,), expected="done"),
     "generations": Story(crash_generations, (2, []), expected=["g2", "g1", "g0"]),
     "large values": Story(crash_large, ("y" * 1_100_000,), expected=[2_200_000, 3_300_000, 2_200_000]),
     "cancelled": Story(crash_cancelled, guest=cancel, first_run_only=True),

@@ -212,6 +212,18 @@ async def _(stage: Any) -> None:
         await came_to(stage, calling(ol.workflow(exclusive="n:{value}", name="alone")(echo)))
 
 
+@shows("workflow", "queue")
+async def _(stage: Any) -> None:
+    _, events, _ = await came_to(stage, ol.workflow(queue="gpu")(echo))
+    assert of(events, e.RunCreated)[0].queue == "gpu"
+
+
+@shows("workflow", "priority")
+async def _(stage: Any) -> None:
+    _, events, _ = await came_to(stage, ol.workflow(priority=-4)(echo))
+    assert of(events, e.RunCreated)[0].priority == -4
+
+
 # --- runs that are started
 
 
@@ -247,9 +259,29 @@ async def _(stage: Any) -> None:
     assert (await created_by(stage, flow().options(tags=["a"])))[1].tags == ("a",)
 
 
+@shows("start", "attributes")
+async def _(stage: Any) -> None:
+    assert (await created_by(stage, flow().options(attributes={"lot": 7})))[1].attributes == {"lot": 7}
+
+
 @shows("start", "exclusive")
 async def _(stage: Any) -> None:
     assert (await created_by(stage, flow().options(exclusive="one")))[1].exclusive == "one"
+
+
+@shows("start", "queue")
+async def _(stage: Any) -> None:
+    assert (await created_by(stage, flow().options(queue="gpu")))[1].queue == "gpu"
+
+
+@shows("start", "priority")
+async def _(stage: Any) -> None:
+    assert (await created_by(stage, ol.workflow(name="flow", priority=5)(echo).options(priority=0)))[1].priority == 0
+
+
+@shows("start", "fairness_key")
+async def _(stage: Any) -> None:
+    assert (await created_by(stage, flow().options(fairness_key="acme")))[1].fairness_key == "acme"
 
 
 @shows("start", "start")
@@ -290,10 +322,31 @@ async def _(stage: Any) -> None:
     assert (await child_of(stage, flow().options(tags=["a"])))[2].tags == ("a",)
 
 
+@shows("child", "attributes")
+async def _(stage: Any) -> None:
+    _, created, summary = await child_of(stage, flow().options(attributes={"lot": 7}))
+    assert created.attributes == summary.attributes == {"lot": 7}
+
+
 @shows("child", "exclusive")
 async def _(stage: Any) -> None:
     with pytest.raises(ol.InvalidInput, match=r"test_options.py:\d+: .*exclusive.*child run"):
         await came_to(stage, calling(flow().options(exclusive="one")))
+
+
+@shows("child", "queue")
+async def _(stage: Any) -> None:
+    assert (await child_of(stage, flow().options(queue="gpu")))[2].queue == "gpu"
+
+
+@shows("child", "priority")
+async def _(stage: Any) -> None:
+    assert (await child_of(stage, flow().options(priority=7)))[2].priority == 7
+
+
+@shows("child", "fairness_key")
+async def _(stage: Any) -> None:
+    assert (await child_of(stage, flow().options(fairness_key="acme")))[2].fairness_key == "acme"
 
 
 @shows("child", "start")

@@ -16,7 +16,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from outlast.definition.retry import Retry
-from outlast.errors import Diverged
+from outlast.errors import RunDiverged
 from outlast.history import events as e
 from outlast.history.lineage import lineage
 from outlast.history.record import Kind, Record
@@ -123,7 +123,7 @@ def held_and_resumed(story: Story) -> None:
     story.add(e.RunFailed(error=FLAKY, node="pay", recoverable=True))
     story.add(e.RunRecovered(code="A4", reason="a person asked", evidence=(9, 10)))
     story.add(*decide.resume(story.state, by="ada"))
-    story.add(e.RunFailed(error=e.Failure(Diverged.code, "the code changed"), held=True))
+    story.add(e.RunFailed(error=e.Failure(RunDiverged.code, "the code changed"), held=True))
 
 
 def saga_compensation(story: Story) -> None:
@@ -161,11 +161,11 @@ def fields_of_a_newer_version(story: Story) -> None:
     story.add(e.InteractionWithdrawn(interaction="q"), e.CancelRequested(), e.RunCancelled(reason="changed my mind"))
 
 
-def news_heard_and_nodes_retired(story: Story) -> None:
+def guest_events_read_and_nodes_retired(story: Story) -> None:
     story.begin(*first("1/fetch"), e.InteractionRequested(interaction="ask", prompt="Go on?"))
     story.add(e.InteractionAnswered(interaction="ask", answer=Raw(b"true"), by="ada"), kind=Kind.GUEST)
     story.add(e.NodeCompleted(node="1/fetch", output=Raw(b"1")), *first("2/fetch"))
-    story.add(e.NewsHeard(upto=6), e.NodeScheduled(node="pay"), e.NodeStarted(node="pay", repeatable=False))
+    story.add(e.GuestEventsRead(upto=6), e.NodeScheduled(node="pay"), e.NodeStarted(node="pay", repeatable=False))
     story.add(e.NodeCompleted(node="2/fetch", output=Raw(b"2")), e.NodesRetired(nodes=("1/fetch", "2/fetch")))
     story.add(e.NodeCompleted(node="pay"), e.RunCompleted(output=Raw(b"3")))
 
@@ -246,6 +246,16 @@ def copied_to_another_store(story: Story) -> None:
     story.add(e.NodeCompleted(node="scan", attempt=2, output=Raw(b"7")), *decide.pause(story.state, asked))
 
 
+def attributes_set(story: Story) -> None:
+    """Attributes of each type are given at the start, changed, removed, and left on a branch."""
+    due = e.Moment(story.time + 600 * SECOND)
+    given: dict[str, e.AttributeValue] = {"customer": "acme", "total": 12.5, "items": 3, "due": due, "paid": False}
+    story.begin(*first("ship"), attributes=given, queue="slow", priority=5, fairness_key="acme")
+    story.add(e.NodeCompleted(node="ship"), e.AttributesSet(attributes={"paid": True, "due": None, "lot": 1}))
+    story.add(*story.cut(4, by="ada"), e.NodeCompleted(node="ship"))
+    story.add(e.AttributesSet(attributes={"total": 0.0, "note": "sent twice"}), e.RunCompleted())
+
+
 STORIES: list[Callable[[Story], None]] = [
     plain_success,
     retry_then_success,
@@ -256,12 +266,13 @@ STORIES: list[Callable[[Story], None]] = [
     saga_compensation,
     trigger_outbox_children,
     fields_of_a_newer_version,
-    news_heard_and_nodes_retired,
+    guest_events_read_and_nodes_retired,
     redone_and_forked,
     requests_obeyed_and_refused,
     children_cancelled_and_kept,
     cancelled_with_cleanup,
     copied_to_another_store,
+    attributes_set,
 ]
 
 

@@ -74,3 +74,12 @@ def test_a_hold_a_recovery_and_what_people_did_are_told_in_order() -> None:
         "Run held for a person's decision: RunDiverged: the code changed",
     ]
     assert told.state == ("Held: a person must decide: RunDiverged: the code changed.",)
+
+
+def test_attributes_are_told_as_they_are_written_on_the_command_line() -> None:
+    told = [entry.text for entry in explained("attributes-set", full=True).timeline.entries]
+    assert told[0] == (
+        "Run of orders created by ada, attributes customer=acme, total=12.5, items=3, due=2023-11-14T22:23:20Z, "
+        'paid=false: {"order":17}'
+    )
+    assert told[-2] == "Search attributes set: total=0.0, note=sent twice"

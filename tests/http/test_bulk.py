@@ -84,7 +84,7 @@ async def test_failures_are_tried_again(serve: Serve) -> None:
         ({"action": "cancel", "filter": {}, "runs": [{"run": "a"}]}, "body.filter"),
         ({"action": "answer", "filter": {}}, "body.value"),
         ({"action": "cancel", "filter": {}, "value": 1}, "body.value"),
-        ({"action": "delete", "filter": {}}, "body.action"),
+        ({"action": "destroy", "filter": {}}, "body.action"),
         ({"action": "cancel", "filter": {"statsu": ["failed"]}}, "body.filter"),
     ],
 )

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import served
+
+import outlast as ol
+from outlast.functions import registry
 
 Serve = Any
 
@@ -184,3 +189,53 @@ async def test_a_plan_shows_what_an_action_would_append_and_is_refused_like_it(s
         ]
         wrong = await server("POST", f"/runs/{run}/plan", json={"action": "delete"})
         assert wrong.status_code == 422
+
+
+@pytest.fixture
+def deploy() -> Iterator[Callable[[Any], None]]:
+    """Replace the code of the workflow `published`."""
+    known = dict(registry._workflows)
+
+    def deployed(function: Any) -> None:
+        registry._workflows.pop("published", None)
+        ol.workflow(name="published")(function)
+
+    yield deployed
+    registry._workflows.clear()
+    registry._workflows.update(known)
+
+
+async def test_a_run_is_moved_to_the_code_of_the_server(serve: Serve, deploy: Callable[[Any], None]) -> None:
+    async def old(text: str) -> str:
+        await served.double(2)
+        await ol.approve("Publish?")
+        return text
+
+    async def new(text: str) -> str:
+        await served.double(2)
+        await served.double(3)
+        await ol.approve("Publish?")
+        return text + "!"
+
+    deploy(old)
+    async with serve() as server:
+        run = await server.start("published", text="news")
+        await server.until(run, "waiting")
+        agrees = (await server("GET", f"/runs/{run}/replay", role="viewer")).json()
+        assert (agrees["agrees"], agrees["divergence"], agrees["left"]) == (True, None, 0)
+        assert (await server("POST", f"/runs/{run}/migrate", role="viewer")).status_code == 403
+        deploy(new)
+        replay = (await server("GET", f"/runs/{run}/replay")).json()
+        assert (replay["agrees"], "Publish?" in replay["divergence"] or "approve" in replay["divergence"]) == (
+            False,
+            True,
+        )
+        moved = await server("POST", f"/runs/{run}/migrate", json={"reason": "a second look"})
+        assert (moved.status_code, moved.json()["branch"]) == (200, 1), moved.text
+        assert moved.json()["replay"] == replay
+        view = await server.until(run, "waiting")
+        assert view["branch"] == 1
+        await server("POST", f"/runs/{run}/approve")
+        assert (await server.until(run, "completed"))["result"] == "news!"
+        over = await server("POST", f"/runs/{run}/migrate")
+        assert (over.status_code, "nothing to migrate" in over.json()["detail"]) == (409, True)

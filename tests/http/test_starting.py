@@ -154,6 +154,18 @@ async def test_a_run_created_without_starting_is_begun_by_start_alone(serve: Ser
         assert (again.status_code, again.json()["code"]) == (409, "outlast.not_allowed")
 
 
+async def test_a_start_names_the_queue_the_priority_and_the_fairness_key(serve: Serve) -> None:
+    body = {"workflow": "served_double", "params": {"value": 4}, "wait": 10}
+    placing = {"queue": "gpu", "priority": -7, "fairness_key": "acme"}
+    async with serve() as server:
+        found = (await server("POST", "/runs", json=body | placing)).json()
+        assert found["result"] == 8
+        created = (await server("GET", f"/runs/{found['run']}/events?limit=1")).json()["events"][0]["fields"]
+        assert placing.items() <= created.items()
+        for wrong in ({"queue": "a/b"}, {"priority": 101}, {"priority": 1.5}, {"fairness_key": "x" * 201}):
+            assert (await server("POST", "/runs", json=body | wrong)).status_code in (400, 422)
+
+
 async def test_a_batch_has_a_result_for_each_item(serve: Serve) -> None:
     async with serve() as server:
         items = [

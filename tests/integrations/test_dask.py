@@ -24,8 +24,8 @@ import outlast as ol
 from outlast.errors import InvalidInput, NotStorable
 from outlast.functions import registry
 from outlast.history import events as e
+from outlast.ledger.blob_names import is_elsewhere
 from outlast.settings import read_settings
-from outlast.values.codec import is_elsewhere
 
 HERE = Path(__file__).parent
 PATIENCE = 600.0

@@ -200,7 +200,7 @@ class Race:
     def _held_by(self, worker: str) -> int:
         connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            return int(connection.execute("select count(*) from claim where worker = ?", (worker,)).get)
+            return int(connection.execute("select count(*) from head where worker = ?", (worker,)).get)
         finally:
             connection.close()
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,8 +110,12 @@ def down(server: PostgresServer) -> Callable[[], None]:
 
 
 def frozen(server: PostgresServer) -> Callable[[], None]:
-    """The processes of the server stop; what is returned lets them go on."""
-    pids = [server._pid(), *children(server._pid())]
+    """The processes of the server stop, first the one that starts the others; what is returned lets them go on."""
+    parent = server._pid()
+    os.kill(parent, signal.SIGSTOP)
+    while "\nState:\tT" not in Path(f"/proc/{parent}/status").read_text():
+        time.sleep(0.001)
+    pids = [parent, *children(parent)]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
 

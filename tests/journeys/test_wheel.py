@@ -119,7 +119,7 @@ def test_a_server_from_the_wheel_serves_the_page_without_node(bin: Path, tmp_pat
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as server:
         try:
             assert server.stderr is not None
-            address = next(line.split()[1] for line in server.stderr if line.startswith("serving "))
+            address = next(line.split()[2] for line in server.stderr if line.startswith("Serving on "))
             with urlopen(f"{address}/", timeout=PATIENCE) as response:
                 html = response.read().decode()
             assert '<base href="/">' in html

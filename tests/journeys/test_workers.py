@@ -341,7 +341,7 @@ def test_the_list_of_workers_tells_who_holds_what_and_who_is_gone(local: Fleet) 
     with local.worker() as worker:
         local.until(lambda: local.notes().count("at x") == 2)
         shown = local.command("workers", "--store", local.store).stdout
-        _, status, _, _, runs, *_ = shown.splitlines()[1].split()
+        _, status, _, _, _, runs, *_ = shown.splitlines()[1].split()
         assert (status, runs) == ("alive", "2")
         worker.kill()
         worker.wait()

@@ -203,6 +203,57 @@ def test_a_run_that_is_over_takes_receipts_and_nothing_else(play: Play) -> None:
     play(scene)
 
 
+CHILDREN = [f"c{number}" for number in range(20)]
+
+
+def test_the_ends_of_children_that_end_together_share_appends(play: Play) -> None:
+    async def scene(desk: Desk) -> None:
+        writer = await desk.owner()
+        await writer.append([e.ChildStarted(child=child) for child in CHILDREN])
+        before = desk.theirs.measures.appends
+        await asyncio.gather(*(desk.theirs.deliver_end(RUN, e.ChildEnded(child=child)) for child in CHILDREN))
+        assert desk.theirs.measures.appends - before == 2
+        arrived = [entry.event for entry in await writer.catch_up()]
+        assert arrived == [e.ChildEnded(child=child) for child in CHILDREN]
+        assert await desk.is_sound()
+
+    play(scene)
+
+
+def test_an_end_that_the_run_has_already_does_not_keep_others_from_being_delivered(play: Play) -> None:
+    async def scene(desk: Desk) -> None:
+        writer = await desk.owner()
+        await writer.append([e.ChildStarted(child=child) for child in CHILDREN])
+        await desk.mine.deliver(RUN, [e.ChildEnded(child=CHILDREN[7])])
+        ends = [desk.theirs.deliver_end(RUN, e.ChildEnded(child=child)) for child in CHILDREN]
+        results = await asyncio.gather(*ends, return_exceptions=True)
+        assert [type(each) for each in results if each is not None] == [RunGone]
+        assert isinstance(results[7], RunGone)
+        await writer.catch_up()
+        assert {child.status for child in writer.state.children.values()} == {"completed"}
+        assert await desk.is_sound()
+
+    play(scene)
+
+
+def test_the_ends_of_children_are_delivered_though_one_of_the_callers_is_cancelled(play: Play) -> None:
+    async def scene(desk: Desk) -> None:
+        writer = await desk.owner()
+        await writer.append([e.ChildStarted(child=child) for child in CHILDREN])
+        ends = [asyncio.create_task(desk.theirs.deliver_end(RUN, e.ChildEnded(child=child))) for child in CHILDREN]
+        for turns in range(3):
+            await asyncio.sleep(0)
+            ends[turns].cancel()
+        results = await asyncio.gather(*ends, return_exceptions=True)
+        assert all(each is None or isinstance(each, RunGone) for each in results[3:])
+        await writer.catch_up()
+        ended = [name for name, child in writer.state.children.items() if child.status]
+        assert set(ended) >= set(CHILDREN[3:])
+        assert await desk.is_sound()
+
+    play(scene)
+
+
 def test_an_owner_that_was_taken_over_is_fenced_off(play: Play) -> None:
     """P3, W2."""
 

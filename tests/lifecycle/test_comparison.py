@@ -54,7 +54,7 @@ def test_durations_epochs_and_workers_are_no_difference() -> None:
 
 
 def test_being_claimed_again_hearing_news_and_retiring_nodes_are_not_compared() -> None:
-    noise = (e.RunTakenOver(epoch=2), e.NewsHeard(upto=3), e.NodesRetired(nodes=("a",)))
+    noise = (e.RunTakenOver(epoch=2), e.GuestEventsRead(upto=3), e.NodesRetired(nodes=("a",)))
     assert compare(log(done("a"), *noise), log(done("a")))[::2] == (rows(log(done("a")), log(done("a"))), 3)
 
 

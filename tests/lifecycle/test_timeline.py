@@ -183,6 +183,8 @@ def test_a_failure_gives_the_users_frame_and_the_useful_actions() -> None:
     ]
     assert [entry.level for entry in log.entries()][-2:] == ["error", "error"]
     assert (told.cause, user_frame(error)) == ("ConnectionError: no route (shop.py:12 in a)", "shop.py:12 in a")
+    inside = trace.replace("\nConn", '\n  File "/usr/lib/python3.11/socket.py", line 9, in connect\nConn')
+    assert user_frame(msgspec.structs.replace(error, trace=inside)) == "shop.py:12 in a"
     assert told.state == (f"Failed: {told.cause}. It can be resumed after the cause is removed.",)
     assert [each.command for each in told.actions] == [
         "outlast resume r",

@@ -16,7 +16,7 @@ import outlast as ol
 from outlast.address import place_of
 from outlast.client import Engine
 from outlast.compose import open_both, open_store
-from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, StoreError
+from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, RunDeleted, StoreError
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.verification import verify
@@ -53,6 +53,11 @@ async def moved_large() -> str:
 @ol.node
 async def moved_trouble() -> str:
     raise ValueError("no")
+
+
+@ol.workflow
+async def moved_step_alone(name: str) -> str:
+    return await moved_step(name)
 
 
 @ol.workflow
@@ -572,5 +577,27 @@ def test_half_a_log_is_shown_by_no_list_and_taken_by_no_worker(sqlite: str, othe
         assert len((await there.search(RunFilter())).items) == 1
         for store in (here, there):
             await store.close()
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
+def test_a_copied_store_keeps_the_ids_of_deleted_runs(sqlite: str, other: str) -> None:
+    async def journey() -> None:
+        async with at_work(sqlite) as engine:
+            for name in ("kept", "gone", "both"):
+                handle = await engine.start(moved_step_alone.options(id=name), name)
+                await handle.result()
+        await copied(sqlite, other, "both")
+        async with at_work(sqlite) as engine:
+            await engine.delete(RunId("gone"), by="anna", reason="asked to")
+            await engine.delete(RunId("both"))
+        assert {moved.run for moved in await copied(sqlite, other)} == {"kept"}
+        async with at_work(other) as engine:
+            with pytest.raises(AlreadyExists, match=r"run gone was deleted on .* by anna: asked to"):
+                await engine.start(moved_step_alone.options(id="gone"), "gone")
+            assert await engine.result(RunId("both")) == "both", "what the target has is not deleted there"
+            await engine.delete(RunId("kept"), by="bert")
+        with pytest.raises(RunDeleted, match=r"run kept was deleted on .* by bert"):
+            await copied(sqlite, other, "kept")
 
     asyncio.run(asyncio.wait_for(journey(), 60))

@@ -40,6 +40,28 @@ async def test_a_run_whose_server_was_killed_is_held_and_resumed_by_the_button(s
     assert (await site.get("/runs/reindex-1"))["result"] == 2
 
 
+async def test_a_run_that_a_deployment_broke_is_moved_to_the_current_code(site: Site) -> None:
+    await site.start("delivery", "delivery-1", until="waiting", order="o-7")
+    port = site.server.port
+    site.kill()
+    site.allow("weighing")  # the next version of the code weighs first
+    site.begin(port=port)
+    page = await site.open("/runs/delivery-1", role="operator")
+    await expect(state_of(page).get_by_text("Held", exact=True)).to_be_visible()
+    await expect(state_of(page)).to_contain_text("weigh")
+    await state_of(page).get_by_role("button", name="Resume").click()
+    decide = page.get_by_role("dialog")
+    await expect(decide).to_contain_text("its log does not fit it")
+    await decide.get_by_role("button", name="Move to the current code").click()
+    move = page.get_by_role("dialog", name=re.compile("^Move "))
+    await expect(move).to_contain_text("A new branch begins")
+    await move.get_by_role("button", name="Move the run").click()
+    await expect(page.get_by_text("delivery-1 continues with the current code", exact=True)).to_be_visible()
+    await state_of(page).get_by_role("button", name="Approve").click()
+    await expect(state_of(page).get_by_text("Completed", exact=True)).to_be_visible()
+    assert (await site.get("/runs/delivery-1"))["branch"] == 1
+
+
 @BOTH
 async def test_a_run_that_failed_is_understood_and_resumed(site: Site) -> None:
     await site.start("invoice", "invoice-1", until="failed", customer="c-118", articles=["lamp-40", "rug-17"])

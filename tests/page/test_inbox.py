@@ -34,6 +34,13 @@ async def test_approvals_are_decided_together_once_and_what_was_decided_meanwhil
     await expect(page.get_by_role("cell", name="Refund 10.00 EUR for order A-2?")).to_be_visible()
 
 
+async def test_the_header_fits_a_tablet(site: Site) -> None:
+    await site.start("refund", "refund-1", until="waiting", order="o-1", amount="10.00")
+    page = await site.open("/", role="admin", width=820)
+    await expect(page.get_by_role("navigation", name="Pages").get_by_text("1", exact=True)).to_be_visible()
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 async def test_a_half_filled_form_is_kept_and_null_empty_and_left_out_differ(site: Site) -> None:
     await site.start("supplier", "supplier-1", until="waiting", name="Nakamura")
     page = await site.open("/inbox?run=supplier-1&question=ask", role="operator")

@@ -46,7 +46,7 @@ async def test_what_nobody_touched_in_a_form_stays_exact(site: Site) -> None:
 
 async def test_a_double_click_starts_one_run(site: Site) -> None:
     page = await site.open("/start/echo", role="operator")
-    await page.get_by_label("Value").fill('"x"')
+    await page.get_by_label("Value").first.fill('"x"')
     await page.get_by_role("button", name=re.compile("^Start")).dblclick()
     await expect(page).to_have_url(re.compile(r"/runs/"))
     assert len((await site.get("/runs"))["runs"]) == 1

@@ -126,3 +126,52 @@ async def test_a_lost_connection_is_said_and_what_was_missed_is_caught_up(site: 
     await rows(page, 4)
     for tab in site.tabs:  # what could not be loaded meanwhile is no fault of the page
         tab.wrong[:] = [each for each in tab.wrong if "ERR_CONNECTION_REFUSED" not in each]
+
+
+async def test_attributes_are_columns_conditions_and_an_order(site: Site) -> None:
+    for order, customer, amount in (("A-1", "acme", "12.50"), ("A-2", "acme", "99.00"), ("B-1", "bolt", "7.00")):
+        attributes = {"customer": customer, "total": float(amount)}
+        params = {"order": order, "amount": amount}
+        await site.get("/runs", {"workflow": "refund", "id": order, "params": params, "attributes": attributes})
+        await site.until(order, "waiting")
+    await site.start("echo", "echo-1", until="completed", value=1)
+    page = await site.open("/", role="viewer")
+    await rows(page, 4)
+    await page.get_by_role("button", name="Columns").click()
+    await page.get_by_role("menuitemcheckbox", name="total").click()
+    await page.get_by_role("menuitemcheckbox", name="customer").click()
+    await page.keyboard.press("Escape")
+    await expect(row(page, "A-1")).to_contain_text("acme")
+    heading = page.get_by_role("columnheader", name="total")
+    await heading.get_by_role("button").click()
+    await rows(page, 3)
+    await expect(heading).to_have_attribute("aria-sort", "ascending")
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("B-1")
+    await heading.get_by_role("button").click()
+    await expect(heading).to_have_attribute("aria-sort", "descending")
+    await expect(page.get_by_role("row").nth(1)).to_contain_text("A-2")
+    await expect(page).to_have_url(re.compile(r"\?sort=-total$"))
+    await page.get_by_role("button", name="Filter", exact=True).click()
+    await page.get_by_role("menuitem", name="Attribute…").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Attribute").fill("customer")
+    await dialog.get_by_label("Value").fill("2026-12-01")
+    await expect(dialog.get_by_text("Write the time with its zone")).to_be_visible()
+    await dialog.get_by_label("Value").fill("acme")
+    await page.keyboard.press("Enter")
+    await rows(page, 2)
+    await expect(page).to_have_url(re.compile(r"\?attribute=customer%3Dacme&sort=-total$"))
+    await page.reload()
+    await rows(page, 2)
+    await page.get_by_role("button", name="Remove the condition customer=acme").click()
+    await rows(page, 3)
+    await page.set_viewport_size({"width": 820, "height": 700})  # the table is wider and moves inside its panel
+    heads, first = [await page.get_by_role("row").nth(place).bounding_box() for place in (0, 1)]
+    assert heads["y"] + heads["height"] <= first["y"] + 1
+    await page.set_viewport_size({"width": 1280, "height": 860})
+    await page.get_by_role("button", name="Created").click()
+    await rows(page, 4)
+    await row(page, "B-1").get_by_role("link").click()
+    await page.get_by_role("link", name="customer bolt").click()
+    await rows(page, 1)
+    await expect(page).to_have_url(re.compile(r"\?attribute=customer%3Dbolt$"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -67,6 +68,30 @@ async def test_a_large_value_comes_back_whole(server: ServerThread) -> None:
         assert await (await engine.start(served.served_echo, text)).result() == text
 
 
+async def test_search_attributes_are_those_of_the_store(server: ServerThread) -> None:
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC)
+    given = {"customer": "acme", "total": 12.5, "items": 3, "due": noon, "paid": True, "code": "12"}
+    async with connected(server) as engine, open_desk(str(server.store)) as there:
+        handle = await engine.start(served.served_asks.options(id="one", attributes=given), "Yes?")
+        await engine.start(served.served_asks.options(id="two", attributes={"total": 7, "code": 12}), "No?")
+        assert (await handle.get()).attributes == (await there.get(handle.run)).attributes
+        (created, *_) = [entry.event async for entry in engine.events(handle.run)]
+        assert created == (await anext(there.events(handle.run))).event
+        for conditions, sort, runs in (
+            (given, None, ["one"]),
+            (["total>=7"], "-total", ["one", "two"]),
+            (['code="12"'], None, ["one"]),
+            (["code=12"], None, ["two"]),
+            ([], "due", ["one"]),
+        ):
+            for each in (engine, there):
+                assert [run.run for run in await each.list_runs(attributes=conditions, sort=sort)] == runs
+        named = [entry async for entry in engine.events(handle.run, node="nothing")]
+        assert named == []
+        with pytest.raises(ol.InvalidInput, match="attributes: 'Total' is not a name"):
+            await engine.start_by_name("served_asks", {}, attributes={"Total": 1})
+
+
 async def test_errors_of_user_code_come_back_as_their_class(server: ServerThread) -> None:
     async with connected(server) as engine:
         handle = await engine.start(served.served_fails, "it")
@@ -118,6 +143,16 @@ async def test_a_key_is_one_run_for_all_ways_to_start(server: ServerThread) -> N
         assert (await desk.start(once, "it")).run == failed
         with pytest.raises(ol.AlreadyExists, match="served_fails"):
             await desk.start(served.served_double.options(idempotency_key="order-7"), 2)
+
+
+async def test_a_start_names_the_queue_the_priority_and_the_fairness_key(server: ServerThread) -> None:
+    placed = served.served_double.options(queue="gpu", priority=-7, fairness_key="acme")
+    async with connected(server) as engine:
+        handle = await engine.start(placed, 2)
+        assert await handle.result() == 4
+    async with open_desk(str(server.store)) as desk:
+        summary = await desk.get(handle.run)
+    assert (summary.queue, summary.priority, summary.fairness_key) == ("gpu", -7, "acme")
 
 
 async def test_a_run_that_has_not_ended_is_still_running(server: ServerThread) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlast.errors import InvalidInput
-from outlast.settings import ALLOWED, KEYS, Profile, Settings, project_root, read_profile, read_settings
+from outlast.settings import ALLOWED, KEYS, Profile, Settings, project_root, read_profile, read_settings, with_flags
 
 
 @pytest.fixture
@@ -75,6 +75,8 @@ def test_every_setting_can_be_given_in_every_place(project: Path) -> None:
         "unawaited": "warn",
         "capture_stdout": True,
         "grace": 0.5,
+        "queues": ("gpu", "mail"),
+        "queue_limits": {"gpu": 3, "mail": 10},
         "dask": "tcp://scheduler:8786",
     }
     assert (*said, "url", "profile") == KEYS
@@ -89,10 +91,14 @@ def test_every_setting_can_be_given_in_every_place(project: Path) -> None:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {number}' for name, number in value.items())} }}"
     return repr(list(value)) if isinstance(value, tuple) else str(value).lower() if value is True else repr(value)
 
 
 def _variable(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={number}" for name, number in value.items())
     return ", ".join(value) if isinstance(value, tuple) else str(value)
 
 
@@ -100,6 +106,18 @@ def test_a_flag_and_a_variable_are_named_as_they_are_typed(project: Path) -> Non
     settings = read(project, flags={"on_restart": "hold"}, environment={"OUTLAST_CAPTURE_STDOUT": "true"})
     assert settings.sources["on_restart"] == "flag --on-restart"
     assert settings.sources["capture_stdout"] == "environment OUTLAST_CAPTURE_STDOUT"
+
+
+def test_flags_of_a_command_change_settings_that_were_read(project: Path) -> None:
+    flags = {"queues": ("gpu",), "queue_limits": "gpu=3", "grace": None}
+    settings = with_flags(read(project), flags)
+    assert (settings.queues, settings.queue_limits, settings.grace) == (("gpu",), {"gpu": 3}, 5.0)
+    assert settings.sources["queue_limits"] == "flag --queue-limit"
+    for wrong in ("gpu", "gpu=0", "gpu=many", "=3", "a/b=3"):
+        with pytest.raises(InvalidInput, match=r"flag --queue-limit: queue_limits cannot be .*; allowed is a table"):
+            with_flags(settings, {"queue_limits": wrong})
+    with pytest.raises(InvalidInput, match="flag --queue: queues cannot be"):
+        with_flags(settings, {"queues": ("a/b",)})
 
 
 # --- the store or a server

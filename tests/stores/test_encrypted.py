@@ -13,12 +13,13 @@ import pytest
 import outlast as ol
 from outlast.compose import open_desk, open_store
 from outlast.errors import Damaged, InvalidInput, StoreUnusable
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, content_hash
 from outlast.store import BlobRef, Store
 from outlast.stores.encrypted import COMMAND, FRAME, KEYS, EncryptedStore, Keys, configured_keys
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.contract import StoreContract
+from outlast.testing.contract.samples import A, B, C, begin, land, tombstone
 
 ONE, TWO = (base64.b64encode(bytes([number]) * 32).decode() for number in (1, 2))
 SECRET = "forty-two swans"
@@ -34,6 +35,34 @@ class TestEncryptedStore(StoreContract):
 
     async def open_store(self, where: Path) -> Store:
         return cast("Store", EncryptedStore(MemoryStore(self.kept.setdefault(where, Memory())), Keys(ONE)))
+
+    async def rewrite_version(self, where: Path, version: int) -> None:
+        self.kept[where].version = version
+
+
+async def test_a_blob_that_a_kept_run_names_under_an_older_key_is_not_collected() -> None:
+    """S13"""
+    memory, content = Memory(), b"swans " * 20_000
+
+    def store(keys: str) -> Store:
+        return cast("Store", EncryptedStore(MemoryStore(memory), Keys(keys)))
+
+    plain, first, second = MemoryStore(memory), store(ONE), store(f"{TWO},{ONE}")
+    for each, run in ((plain, A), (first, B), (second, C)):
+        await land(each, begin(run, blobs=[(await each.blobs.put(content)).hash]))
+    assert len(memory.blobs) == 3
+    hash = BlobRef(content_hash(content), len(content))
+    for run, left in ((C, 2), (B, 1), (A, 0)):
+        assert [chunk async for chunk in second.blobs.open(hash)]
+        assert await second.delete(tombstone(run, reason=SECRET), 1)
+        assert (await second.tombstone(run)) == tombstone(run, reason=SECRET)
+        assert SECRET not in repr(memory.tombstones[run])
+        assert not await second.purge()
+        await asyncio.sleep(0.001)
+        collected = await second.collect(await second.now())
+        assert collected == [hash.hash]
+        assert (len(memory.blobs), len(memory.documents)) == (left, max(left - 1, 0))
+    assert not await second.blobs.has(hash.hash)
 
 
 @ol.node

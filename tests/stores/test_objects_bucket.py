@@ -13,11 +13,23 @@ from obstore.store import MemoryStore
 from outlast.address import bucket_at
 from outlast.history.ids import RunId
 from outlast.stores.objects import ObjectStore
-from outlast.stores.objects.bucket import Bucket, Taken
-from outlast.stores.objects.keys import Mark, due_at, due_of, in_status_folder, mark, number, plain
+from outlast.stores.objects.bucket import Bucket, Taken, is_name
+from outlast.stores.objects.clock import Clock, nearest
+from outlast.stores.objects.keys import (
+    Mark,
+    by_class,
+    due_at,
+    due_by_class,
+    due_class_of,
+    in_status_folder,
+    mark,
+    number,
+    number_of,
+    plain,
+)
 from outlast.stores.objects.opening import bucket_over, open_bucket
 from outlast.stores.objects.remote import RemoteBucket
-from outlast.stores.objects.shared import Clock, nearest
+from outlast.testing.contract.samples import A, summary
 from support.servers import s3
 
 
@@ -122,7 +134,7 @@ def test_names_that_lead_astray_name_nothing(bucket: Bucket) -> None:
             assert await store.head(RunId(run)) is None
             assert await store.read(RunId(run)) == []
             assert await store.lines(RunId(run)) == []
-            assert await bucket.get(f"sheet/{run}") is None
+            assert await bucket.get(f"index/{run}") is None
             assert [each async for each in bucket.listing(f"log/{run}")] == []
         await store.close()
 
@@ -130,11 +142,26 @@ def test_names_that_lead_astray_name_nothing(bucket: Bucket) -> None:
 
 
 def test_the_parts_of_a_mark_are_found_in_its_name() -> None:
-    for place in ("ready/", "claims/w-1/", "waiting/timer/", due_at(12), in_status_folder("open", 7)):
+    placed = summary(A, queue="q, 1", workflow="w/x", fairness_key="k" * 300, priority=-7, created=5)
+    due = due_by_class(12, placed)
+    by_classes = (by_class("ready", placed), by_class("claims/w-1", None), due)
+    for place in (*by_classes, "waiting/timer/", due_at(12), in_status_folder("open", 7)):
         for run in ("a", "a.b:c@d=e+f-g_h", "9" * 200):
             found = mark(Mark(place, run, "0123456789ab").name)
             assert found == (place, run, "0123456789ab")
-    assert due_of(mark(Mark(due_at(12), "r", "f").name)) == 12
+    assert number_of(mark(Mark(due_at(12), "r", "f").name)) == 12
+    assert due_class_of(mark(Mark(due, "r", "f").name))[0] == 12
+
+
+def test_no_part_of_a_name_is_longer_than_servers_take() -> None:
+    """P11: and a greater priority comes first"""
+    long = summary(A, queue="q" * 400, workflow="w" * 400, fairness_key="k" * 400)
+    for place in (by_class("claims/" + plain("w" * 400), long), due_by_class(12, long)):
+        name = Mark(place, "r" * 200, "0123456789ab").name
+        assert is_name(name)
+        assert max(map(len, name.split("/"))) <= 255
+    ranks = [by_class("ready", summary(A, priority=priority)) for priority in (10**9, 1, 0, -1, -(10**9))]
+    assert ranks == sorted(ranks)
 
 
 def test_numbers_in_names_sort_as_numbers_do() -> None:

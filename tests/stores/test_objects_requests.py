@@ -7,19 +7,21 @@ import os
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from obstore.store import MemoryStore
 
 import outlast as ol
 from outlast.compose import open_store
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
+from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
-from outlast.store import LANDED, RunFilter, Store
+from outlast.store import LANDED, Append, RunFilter, Slot, Store
 from outlast.stores.objects import ObjectStore, reading
 from outlast.stores.objects.bucket import Requests
 from outlast.stores.objects.journal import LAG
 from outlast.stores.objects.opening import bucket_over
-from outlast.testing.contract.samples import ANN, A, begin, follow, land, summary
+from outlast.testing.contract.samples import ANN, BEN, A, begin, begin_ready, follow, land, summary
 from outlast.testing.processes import engine_over
 from support.servers import s3
 
@@ -67,7 +69,7 @@ def test_an_append_that_changes_nothing_but_the_log_is_one_request(objects: Memo
             assert (spent.requests.create, spent.requests.update, spent.requests.delete) == (1, 0, 0)
         with Spent(store) as spent:
             await land(store, follow(head))
-        assert (spent.requests.create, spent.requests.update) == (1, 1), "and now and then the sheet"
+        assert (spent.requests.create, spent.requests.update) == (1, 1), "and now and then the index"
         end()
         await store.close()
 
@@ -194,7 +196,41 @@ def test_looking_for_work_costs_nothing_for_runs_that_are_over(objects: MemorySt
     asyncio.run(play())
 
 
-def test_a_lone_worker_keeps_its_news_to_itself(objects: MemoryStore) -> None:
+def test_a_claim_costs_what_it_claims(objects: MemoryStore) -> None:
+    """P10: not the runs that it leaves, be they ready, interrupted, due, or of a full queue"""
+
+    async def play() -> None:
+        store = opened(objects)
+        await store.enrol(ANN, 60)
+        timer = Wait("timer", "t", due=5)
+        others: list[Append] = []
+        for number in range(60):
+            run = RunId(f"other-{number}")
+            other = summary(run, workflow="other", queue="q", fairness_key=f"k{number % 3}")
+            others += [begin_ready(run, summary=other)]
+            others += [begin(RunId(f"held-{number}"), summary=replace(other, run=RunId(f"held-{number}")), claim=ANN)]
+            others += [begin(RunId(f"due-{number}"), summary=replace(other, run=RunId(f"due-{number}")), opens=[timer])]
+        assert await store.append(others) == [LANDED] * len(others)
+        await land(store, begin_ready(A))
+        store.skew += 61_000_000
+        await store.enrol(BEN, 60)
+        with Spent(store) as spent:
+            assert await store.claim(BEN, workflows=["none"], limit=9) == []
+        assert spent.requests.all <= 6
+        with Spent(store) as spent:
+            assert [claim.run for claim in await store.claim(BEN, workflows=["w"], limit=9)] == [A]
+        assert spent.requests.all <= 16
+        slots = {"q": [Slot("q", 1)]}
+        assert len(await store.claim(BEN, workflows=["other"], slots=slots)) == 1
+        with Spent(store) as spent:
+            assert await store.claim(BEN, workflows=["other"], slots=slots, limit=9) == []
+        assert spent.requests.all <= 24
+        await store.close()
+
+    asyncio.run(play())
+
+
+def test_a_lone_worker_does_not_publish_its_changes(objects: MemoryStore) -> None:
     """P10"""
 
     async def play() -> None:

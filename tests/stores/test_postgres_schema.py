@@ -113,7 +113,7 @@ def test_a_role_without_usage_is_told_which_grants_are_missing(postgres_url: str
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize("name", ["table {s}.wait", "index {s}.head_ready", "view {s}.event"])
+@pytest.mark.parametrize("name", ["table {s}.wait", "index {s}.claimable_now", "view {s}.event"])
 def test_a_store_of_which_a_part_was_dropped_is_refused_by_its_name(postgres_url: str, name: str) -> None:
     async def scene() -> None:
         await opened(postgres_url)

@@ -96,14 +96,15 @@ async def completed_with_a_retry(maker: ExecutorFactory) -> None:
 
 
 async def waiting_for_an_answer(maker: ExecutorFactory) -> None:
-    writer = await maker.begin("approval", tags=("people",), by="bert")
+    attributes = {"customer": "acme", "pages": 12, "due": e.Moment(START + 30 * HOUR)}
+    writer = await maker.begin("approval", tags=("people",), by="bert", attributes=attributes)
     await writer.append(began("draft"))
     asked = e.InteractionRequested(interaction="q1", kind="approve", node="draft", prompt="Publish 12 pages?")
     await writer.append([e.NodeCompleted(node="draft", output=Raw(b"12"), ms=40.2), asked])
 
 
 async def failed(maker: ExecutorFactory) -> None:
-    writer = await maker.begin("import")
+    writer = await maker.begin("import", attributes={"customer": "acme", "pages": 2.5, "code": "12"}, queue="slow")
     await writer.append(began("load", inputs=b'{"file": "customers.csv"}'))
     error = e.Failure("ValueError", "line 17: not a number\n\tin column ‘price’", trace="Traceback …")
     await writer.append(
@@ -123,7 +124,8 @@ async def branched(maker: ExecutorFactory) -> None:
 
 async def held(maker: ExecutorFactory) -> None:
     writer = await maker.begin("payout", on_restart="hold", tags=("money",))
-    await writer.append(began("transfer", inputs=b'{"amount": 250}'))
+    changed = e.AttributesSet(attributes={"customer": "bolt", "urgent": True})
+    await writer.append([changed, *began("transfer", inputs=b'{"amount": 250}')])
     hide_locks(maker.store)
     maker.store.skew = 40_000_000
     taker = await maker.worker()

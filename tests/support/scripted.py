@@ -168,7 +168,7 @@ class ScriptedOwner:
 
     async def _go_back(self, act: GoBack) -> list[e.AnyEvent]:
         scheduled = await self._scheduled_at(act.node)
-        then, branches = await self.writer.state_at(scheduled - 1), await self.writer.branches()
+        then, branches = await self.writer.state_at(scheduled - 1), await self.writer.branches(scheduled - 1)
         return decide.open_branch(
             self.writer.state, then, branches.values(), BranchPlan(cutoff=scheduled - 1, cause="retry")
         )

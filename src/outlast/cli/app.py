@@ -31,6 +31,8 @@ COMMANDS = {
     "activate": ("outlast.cli.going_back:activate", "Continue from the end of an older branch."),
     "fork": ("outlast.cli.going_back:fork", "Start a new run with the history of another."),
     "cancel": ("outlast.cli.stop:cancel", "Cancel runs."),
+    "delete": ("outlast.cli.delete:delete", "Delete runs that have ended."),
+    "prune": ("outlast.cli.delete:prune", "Delete the runs that ended long ago."),
     "bulk": ("outlast.cli.bulk:app", "Act on all runs that match a filter."),
     "worker": ("outlast.cli.worker:worker", "Execute runs until stopped."),
     "workers": ("outlast.cli.worker:workers", "List the workers of a store."),

@@ -12,7 +12,16 @@ from outlast.cli.command import Command, group
 from outlast.cli.console import notice, show_view
 from outlast.cli.entrypoint import MISUSED, SOUND, command
 from outlast.cli.opening import opened
-from outlast.cli.options import ByOption, Form, FormOption, ReasonOption, RunArgument
+from outlast.cli.options import (
+    ByOption,
+    ConditionOption,
+    Form,
+    FormOption,
+    HeldOption,
+    QueueOption,
+    ReasonOption,
+    RunArgument,
+)
 from outlast.cli.outcome import where_of
 from outlast.cli.parameters import read_json
 from outlast.cli.ps import wanted_of
@@ -23,6 +32,7 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
 from outlast.store import RunFilter
+from outlast.values.attributes import checked_conditions
 from outlast.views.build import bulk_view
 from outlast.views.times import parse_time
 from outlast.views.types import BulkPreviewView
@@ -50,6 +60,9 @@ async def start(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Runs with this tag; repeated: with all.")
     ] = None,
+    attribute: ConditionOption = None,
+    queue: QueueOption = None,
+    held: HeldOption = False,
     text: Annotated[
         str | None,
         typer.Option(metavar="TEXT", help="Runs with this text in their id, workflow, title, tags or reason."),
@@ -64,7 +77,7 @@ async def start(
     by: ByOption,
     output: FormOption = Form.TEXT,
 ) -> int:
-    """Cancel, pause, resume, retry, approve, reject or answer all runs that match.
+    """Cancel, pause, resume, retry, delete, approve, reject or answer all runs that match.
 
     The runs that match when you confirm are fixed. A run of the workflow
     `outlast.bulk` carries the action out: if this command is killed, a worker
@@ -81,9 +94,12 @@ async def start(
     given = read_json(value, "--json") if value is not None else None
     async with opened(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
-        runs = wanted_of(status or ())
+        runs = wanted_of(status or (), held=held)
         wanted = RunFilter(
             statuses=runs.statuses,
+            held=runs.held,
+            queue=queue or "",
+            attributes=checked_conditions("--attribute", attribute or ()),
             workflow=workflow or "",
             tags=tuple(tag or ()),
             text=text or "",

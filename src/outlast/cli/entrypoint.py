@@ -18,6 +18,7 @@ from outlast.errors import (
     NotFound,
     NotPermitted,
     OutlastError,
+    RunDeleted,
     ServerAway,
     ServerError,
     StoreError,
@@ -137,7 +138,7 @@ def advice(error: OutlastError) -> str:
         return "Start it with `outlast serve`, or name another address with --server or OUTLAST_URL."
     if isinstance(error, NotPermitted):
         return "Sign in with `outlast login`, or set OUTLAST_TOKEN to a token whose role allows it."
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFound) and not isinstance(error, RunDeleted):
         return "`outlast ps` lists the runs. A unique prefix of an id is enough."
     if isinstance(error, Damaged) and error.run:
         return f"`outlast verify {error.run}` shows all problems; `--everything --after N` reads the events after N."

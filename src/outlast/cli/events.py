@@ -44,6 +44,10 @@ async def events(
         int | None,
         typer.Option("--branch", "-b", min=0, metavar="N", help="Branch to show (default: the current one)."),
     ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", metavar="NODE", help="Show only events of this call of a node, such as fetch#2."),
+    ] = None,
     everything: Annotated[bool, typer.Option("--everything", "-e", help="Show the events of all branches.")] = False,
     after: Annotated[int, typer.Option(min=0, help="Show only events after this one.", metavar="SEQ")] = 0,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events, until the run ends.")] = False,
@@ -57,13 +61,14 @@ async def events(
     outlast events 01a1e436-2c39
     outlast events 01a1e436-2c39 --follow
     outlast events 01a1e436-2c39 --everything
+    outlast events 01a1e436-2c39 --node fetch#2
     outlast events 01a1e436-2c39 -o json | jq 'select(.type == "NodeFailed")'
     """
     if follow and branch is not None:
         raise InvalidInput("--follow shows the current branch: omit --branch")
     async with opened(settings, readonly=True) as engine:
         found = await engine.find(run)
-        wanted = engine.events(found, branch=branch, everything=everything, after=after)
+        wanted = engine.events(found, node=node or "", branch=branch, everything=everything, after=after)
         lines = EventLines()
         with suppress(Damaged):  # a log whose branches cannot be read is shown without them
             lines.current = await engine.diagnostics.lineage(found)
@@ -77,8 +82,9 @@ async def events(
         if follow:
             own().flush()
             async for entry in engine.watch(found, after=last):
-                _show(entry, lines, output)
-                own().flush()
+                if not node or getattr(entry.event, "node", "") == node:
+                    _show(entry, lines, output)
+                    own().flush()
     return SOUND
 
 

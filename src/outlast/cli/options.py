@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -30,6 +30,11 @@ class Children(StrEnum):
     KEEP = "keep"
 
 
+def queue_flags(queues: list[str] | None, limits: list[str] | None) -> dict[str, Any]:
+    """The options of queues as settings."""
+    return {"queues": None if queues is None else tuple(queues), "queue_limits": ",".join(limits) if limits else None}
+
+
 def login_name() -> str:
     """The name of the user, for the log; empty if the system has none."""
     try:
@@ -48,6 +53,18 @@ ServerOption: TypeAlias = Annotated[
 ProfileOption: TypeAlias = Annotated[
     str | None,
     typer.Option("--profile", metavar="NAME", help="Profile of the settings that names a server.", show_default=False),
+]
+WorkerQueuesOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue", metavar="NAME", help="Execute only runs of this queue; can be repeated.", show_default=False
+    ),
+]
+QueueLimitOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--queue-limit", metavar="NAME=COUNT", help="Maximum number of runs of a queue at once; can be repeated."
+    ),
 ]
 OutputOption: TypeAlias = Annotated[Output, typer.Option("--output", "-o", help="Output format.")]
 FormOption: TypeAlias = Annotated[Form, typer.Option("--output", "-o", help="Output format.")]
@@ -83,6 +100,16 @@ ReasonOption: TypeAlias = Annotated[str, typer.Option("--reason", "-r", metavar=
 NoWaitOption: TypeAlias = Annotated[
     bool, typer.Option("--no-wait", help="Leave the run to a worker; do not import its code here.")
 ]
+ConditionOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attribute",
+        metavar="CONDITION",
+        help="Runs whose search attribute matches: customer=acme, 'total>=10'; repeated: all must match.",
+    ),
+]
+QueueOption: TypeAlias = Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Runs of this queue.")]
+HeldOption: TypeAlias = Annotated[bool, typer.Option("--held", help="Failed runs that wait for a person's decision.")]
 KeyFileOption: TypeAlias = Annotated[
     str | None, typer.Option("--key-file", metavar="FILE", help="File with the key that the logs were written with.")
 ]

@@ -12,7 +12,9 @@ import msgspec
 
 from outlast.errors import InvalidInput
 from outlast.history.events import Value
+from outlast.lifecycle.attributes import parse_attribute
 from outlast.lifecycle.timeline.phrases import cropped
+from outlast.values.attributes import checked_attribute, checked_name
 from outlast.values.type_codec import DEEPEST
 
 if TYPE_CHECKING:
@@ -43,6 +45,20 @@ def read_parameters(workflow: Workflow[..., Any], pairs: Sequence[str], document
         given[name] = _parsed(workflow, name, text)
     _require_all(workflow, given)
     return workflow._arguments.unpack(msgspec.Raw(msgspec.json.encode(given)))
+
+
+def read_attributes(pairs: Sequence[str]) -> dict[str, Any]:
+    """Search attributes from `name=value` pairs."""
+    given: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise InvalidInput(f"--attribute {cropped(pair, 80)!r} is not name=value")
+        if name in given:
+            raise InvalidInput(f"--attribute {name} is given twice")
+        where = f"--attribute {checked_name('--attribute', name)}"
+        given[name] = checked_attribute(where, parse_attribute(where, text))
+    return given
 
 
 def members(document: str | None) -> dict[str, Value]:

@@ -65,6 +65,8 @@ apps = ["flows"]  # modules with workflows
 
 # claim = 30  # seconds until another worker takes over the runs of a dead worker
 # concurrency = 2000  # maximum number of runs that a process executes at once
+# queues = ["mail"]  # a worker executes only the runs of these queues
+# queue_limits = { gpu = 3 }  # maximum number of runs of a queue that all processes execute at once
 # threads = 32  # for nodes that are plain functions
 # processes = 0  # for nodes with run_in="process"; 0 is one for each core
 # dask = "tcp://scheduler:8786"  # for nodes with run_in="dask"; "local:2" starts two workers on this machine

@@ -14,12 +14,13 @@ import typer
 from outlast.cli.console import drawn, notice, screen, show_view, write_bytes
 from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.opening import opened
-from outlast.cli.options import Output, OutputOption
+from outlast.cli.options import ConditionOption, HeldOption, Output, OutputOption, QueueOption
 from outlast.client import Engine, RunFilter, RunSummary
 from outlast.errors import InvalidInput
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
+from outlast.values.attributes import checked_conditions, checked_name, checked_order
 from outlast.views.lines import line
 from outlast.views.run_list import run_list
 from outlast.views.text import lines_of
@@ -34,14 +35,15 @@ HELD = "held"
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """The statuses to list, all if there are none. `held` is True for held runs only, False for the other failed runs only,
-    None for both."""
+    """The statuses to list, all if there are none. `held` is the condition of the store. With `is_mixed`, of the failed runs
+    only those that are held are listed, beside runs of other statuses: stores have no such condition."""
 
     statuses: tuple[RunStatus, ...]
-    held: bool | None
+    held: bool | None = None
+    is_mixed: bool = False
 
     def has(self, run: RunView | RunSummary) -> bool:
-        return self.held is None or run.status is not RunStatus.FAILED or run.held is self.held
+        return not self.is_mixed or run.status is not RunStatus.FAILED or run.held
 
 
 @command
@@ -64,6 +66,20 @@ async def ps(
         list[str] | None,
         typer.Option("--tag", "-t", metavar="TAG", help="List runs with this tag; repeated: with all these tags."),
     ] = None,
+    attribute: ConditionOption = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Sort by this search attribute; -NAME: from the greatest down. Only runs that have it are listed.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Search attributes to show as columns, separated by commas."),
+    ] = None,
+    queue: QueueOption = None,
+    held: HeldOption = False,
     parent: Annotated[str | None, typer.Option(help="List the children of this run.", metavar="RUN")] = None,
     text: Annotated[
         str | None,
@@ -81,14 +97,20 @@ async def ps(
 ) -> int:
     """List runs, the newest first.
 
+    With --sort, they are sorted by a search attribute instead. The value of a
+    condition is a number, true, false, or a time with a zone if it looks like
+    one, and text otherwise. Double quotes make it text: 'code="12"'.
+
     \b
     outlast ps --status failed,waiting --since 2d
     outlast ps --status held
     outlast ps --workflow digest --tag nightly --all
+    outlast ps --attribute customer=acme --attribute 'total>=10' --sort -total
     outlast ps --watch
     outlast ps --status failed -o ids | xargs outlast verify
     """
-    wanted = wanted_of(status or ())
+    wanted = wanted_of(status or (), held=held)
+    shown = columns_of(columns, sort)
     async with opened(settings, readonly=True) as engine:
         now = await engine.diagnostics.now()
         created_from, created_until = (parse_time(time, now) if time else None for time in (since, until))
@@ -100,26 +122,42 @@ async def ps(
             text=text or "",
             after=after or "",
             statuses=wanted.statuses,
+            held=wanted.held,
+            queue=queue or "",
+            attributes=checked_conditions("--attribute", attribute or ()),
+            order=checked_order("--sort", sort) if sort else "",
             parent=await engine.find(parent) if parent else "",
             created_from=created_from,
             created_until=created_until,
         )
         if watch:
-            await _watch(engine, query, wanted, limit, output)
+            await _watch(engine, query, wanted, limit, output, shown)
         else:
-            await _show(engine, query, wanted, now, None if everything else limit, output)
+            await _show(engine, query, wanted, now, None if everything else limit, output, shown)
     return SOUND
 
 
-def wanted_of(given: Sequence[str]) -> Wanted:
-    """Empty parts beside a comma are ignored. All parts empty is an error: it would list every run."""
+def columns_of(columns: str | None, sort: str | None) -> tuple[str, ...]:
+    """The attributes to show: those that are named, and the one that the list is sorted by."""
+    names = [checked_name("--columns", name.strip()) for name in columns.split(",")] if columns else []
+    return tuple(dict.fromkeys([*names, *([sort.removeprefix("-")] if sort else [])]))
+
+
+def wanted_of(given: Sequence[str], *, held: bool = False) -> Wanted:
+    """Empty parts beside a comma are ignored. All parts empty is an error: it would list every run. With `held`, only held
+    runs are listed."""
     names = [name.strip().lower() for listed in given for name in listed.split(",") if name.strip()]
     if given and not names:
         raise InvalidInput(f"--status {','.join(given)!r} has no status")
     known = [_status(name) for name in names if name != HELD]
-    is_held_wanted, is_failed_wanted = HELD in names, RunStatus.FAILED in known
-    statuses = dict.fromkeys([*known, *([RunStatus.FAILED] if is_held_wanted else [])])
-    return Wanted(tuple(statuses), None if is_held_wanted is is_failed_wanted else is_held_wanted)
+    if held:
+        return Wanted(tuple(dict.fromkeys(known)), held=True)
+    is_failed_wanted = RunStatus.FAILED in known
+    if HELD not in names:
+        return Wanted(tuple(dict.fromkeys(known)), held=False if is_failed_wanted else None)
+    statuses = tuple(dict.fromkeys([*known, RunStatus.FAILED]))
+    is_mixed = bool(known) and not is_failed_wanted
+    return Wanted(statuses, held=None if known else True, is_mixed=is_mixed)
 
 
 def _status(name: str) -> RunStatus:
@@ -129,7 +167,15 @@ def _status(name: str) -> RunStatus:
         raise InvalidInput(f"{refusal}, {HELD}") from None
 
 
-async def _show(engine: Engine, query: RunFilter, wanted: Wanted, now: int, limit: int | None, output: Output) -> None:
+async def _show(
+    engine: Engine,
+    query: RunFilter,
+    wanted: Wanted,
+    now: int,
+    limit: int | None,
+    output: Output,
+    columns: tuple[str, ...],
+) -> None:
     runs: list[RunView] = []
     shown, following = 0, None
     async for page in _pages(engine, query, wanted, limit):
@@ -139,9 +185,9 @@ async def _show(engine: Engine, query: RunFilter, wanted: Wanted, now: int, limi
         else:
             runs += page.runs
     if output is Output.JSON or runs:
-        show_view(RunListView(runs=tuple(runs), next=following), output, now=now)
+        show_view(RunListView(runs=tuple(runs), next=following), output, now=now, columns=columns)
     if output is not Output.JSON and following:
-        more = "there are more" if wanted.held is None else "there may be more"
+        more = "there are more" if not wanted.is_mixed else "there may be more"
         notice(
             f"{counted(shown, 'run')} shown, {more}",
             f"To list them: --all, --limit {2 * shown}, or --after {following}",
@@ -164,9 +210,9 @@ async def _pages(engine: Engine, query: RunFilter, wanted: Wanted, limit: int | 
 
 
 async def _page(engine: Engine, query: RunFilter, wanted: Wanted, size: int) -> RunListView:
-    """At most `size` runs. Stores do not distinguish held from other failed runs: more runs are read and filtered here. If
-    too many match, only so many are read again that the next page begins where this one ends."""
-    if wanted.held is None:
+    """At most `size` runs. For a condition that stores do not have, more runs are read and filtered here. If too many match,
+    only so many are read again that the next page begins where this one ends."""
+    if not wanted.is_mixed:
         return await run_list(engine, msgspec.structs.replace(query, limit=size))
     page = await run_list(engine, msgspec.structs.replace(query, limit=PAGE))
     places = [place for place, run in enumerate(page.runs, 1) if wanted.has(run)]
@@ -175,7 +221,9 @@ async def _page(engine: Engine, query: RunFilter, wanted: Wanted, size: int) -> 
     return RunListView(runs=tuple(filter(wanted.has, page.runs)), next=page.next)
 
 
-async def _watch(engine: Engine, query: RunFilter, wanted: Wanted, limit: int, output: Output) -> None:
+async def _watch(
+    engine: Engine, query: RunFilter, wanted: Wanted, limit: int, output: Output, columns: tuple[str, ...]
+) -> None:
     """The list, refreshed, as much of it as the screen holds. Ctrl+C ends it with success."""
     console = screen()
     if output is not Output.TEXT:
@@ -191,5 +239,7 @@ async def _watch(engine: Engine, query: RunFilter, wanted: Wanted, limit: int, o
             most = max(1, min(limit, console.size.height - 2))
             runs = [run async for page in _pages(engine, query, wanted, most) for run in page.runs]
             view, now = RunListView(runs=tuple(runs), next=None), await engine.diagnostics.now()
-            live.update(drawn(lines_of(view, now) if runs else [line("no runs")], console), refresh=True)
+            live.update(
+                drawn(lines_of(view, now, columns=columns) if runs else [line("no runs")], console), refresh=True
+            )
             await asyncio.sleep(INTERVAL_S)

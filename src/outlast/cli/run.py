@@ -16,7 +16,7 @@ from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.opening import opened
 from outlast.cli.options import AppOption, ByOption, Output, OutputOption
 from outlast.cli.outcome import Outcome, outcome, report
-from outlast.cli.parameters import read_parameters
+from outlast.cli.parameters import read_attributes, read_parameters
 from outlast.cli.questions import parameters_by_schema
 from outlast.cli.signals import Interruption
 from outlast.cli.waiting import RunWatcher, WaitOptions
@@ -62,6 +62,22 @@ def run(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", "-t", metavar="TAG", help="Tag of the run; can be repeated.")
     ] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Queue in which the run waits.")] = None,
+    priority: Annotated[
+        int | None, typer.Option(help="Priority of the run, from -100 to 100; the greatest begins first.")
+    ] = None,
+    fairness_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The runs of each key take turns, for example of each customer.")
+    ] = None,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--attribute",
+            metavar="NAME=VALUE",
+            help="Search attribute of the run: a number, true, false, a time with a zone, or text; can be repeated. "
+            "Double quotes make it text: 'code=\"12\"'.",
+        ),
+    ] = None,
     no_start: Annotated[
         bool, typer.Option("--no-start", help="Create the run only; `outlast start` begins it.")
     ] = False,
@@ -81,17 +97,20 @@ def run(
     outlast run flows:letters text="to last"
     outlast run flows.py:letters --json '{"text": "to last"}' --id letters-1
     outlast run flows:letters text="to last" -o json | jq .result
+    outlast run flows:bill order=17 --attribute customer=acme --attribute total=12.5
     """
     if workflow.startswith(":"):
         raise InvalidInput(f"{workflow!r} has no module: write module:workflow, or file.py:workflow")
     options = WaitOptions.of(settings, by, output)
+    attributes = read_attributes(attribute or ())
+    texts: dict[str, Any] = {"title": title, "tags": tuple(tag or ()), "attributes": attributes}
+    placing: dict[str, Any] = {"queue": queue, "priority": priority, "fairness_key": fairness_key}
     if settings.url:
-        given: dict[str, Any] = {"id": id or "", "idempotency_key": key or "", "title": title, "tags": tuple(tag or ())}
-        given["start"] = not no_start
+        given = {"id": id or "", "idempotency_key": key or "", "start": not no_start, **texts, **placing}
         return _run_there(settings, workflow, parameters or (), document, given, options)
     found = named_workflow(workflow, app or (), settings)
     args, kwargs = read_parameters(found, parameters or (), document)
-    started = found.options(id=id, idempotency_key=key, title=title, tags=tuple(tag or ()), start=not no_start)
+    started = found.options(id=id, idempotency_key=key, start=not no_start, **texts, **placing)
 
     async def start(engine: Engine) -> RunId:
         return (await engine.start(started, *args, **kwargs)).run

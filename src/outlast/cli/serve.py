@@ -20,15 +20,17 @@ from outlast.cli.code_import import load_here, log_info
 from outlast.cli.console import notice
 from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log_to_stderr
 from outlast.cli.entrypoint import SOUND, carry_out
-from outlast.cli.options import StoreOption, store_settings_of
+from outlast.cli.options import QueueLimitOption, StoreOption, WorkerQueuesOption, queue_flags, store_settings_of
 from outlast.errors import InvalidInput, NotSetUp
-from outlast.settings import Settings
+from outlast.settings import Settings, with_flags
 
 if TYPE_CHECKING:
     from outlast.http.auth import Auth
     from outlast.http.state import ServerState
 
 RELOAD_POLL_S = 0.5
+SUPERVISED = "OUTLAST_SUPERVISED"
+"""Set for the server that `outlast dev` and `--reload` start."""
 INSTALL = "the server needs more packages: pip install 'outlast[server]'"
 
 AppsArgument = Annotated[
@@ -49,6 +51,8 @@ def serve(
     on_restart: Annotated[
         str | None, typer.Option("--on-restart", metavar="resume|hold", help="What becomes of interrupted runs.")
     ] = None,
+    queue: WorkerQueuesOption = None,
+    queue_limit: QueueLimitOption = None,
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Serve only; other processes advance runs.")] = False,
     reload: Annotated[bool, typer.Option("--reload", help="Start again when a module changes.")] = False,
     insecure_local: InsecureOption = False,
@@ -108,7 +112,8 @@ def serve(
         "quiet": quiet,
         "log_format": log_format,
     }
-    carry_out(lambda: _begin(ctx, store, tuple(apps or ()), on_restart, given))
+    flags = {"on_restart": on_restart, **queue_flags(queue, queue_limit)}
+    carry_out(lambda: _begin(ctx, store, tuple(apps or ()), flags, given))
 
 
 def _oidc(issuer: str | None, client: str, claim: str, given: Sequence[str]) -> dict[str, Any] | None:
@@ -139,18 +144,15 @@ def dev(
 
 
 def _begin(
-    ctx: typer.Context, store: str | None, apps: tuple[str, ...], on_restart: str | None, given: dict[str, Any]
+    ctx: typer.Context, store: str | None, apps: tuple[str, ...], flags: dict[str, Any], given: dict[str, Any]
 ) -> Coroutine[Any, Any, int]:
-    if on_restart not in (None, "resume", "hold"):
-        raise InvalidInput(f"--on-restart is resume or hold, not {on_restart!r}")
     if given["insecure_local"] and given["host"] not in ("127.0.0.1", "::1", "localhost"):
         raise InvalidInput(f"--insecure-local serves on loopback only, not on {given['host']}")
     if "*" in given["trusted_proxies"]:
         raise InvalidInput("--trust-proxy names a proxy or a network: with * any client could name its address itself")
     settings = store_settings_of(ctx, "a server has a store: use it where the store is", store=store)
     load_here(list(apps), settings)
-    changed: dict[str, Any] = {"apps": ()} | ({"on_restart": on_restart} if on_restart else {})
-    return _serve(msgspec.structs.replace(settings, **changed), given)
+    return _serve(msgspec.structs.replace(with_flags(settings, flags), apps=()), given)
 
 
 async def _serve(settings: Settings, given: dict[str, Any]) -> int:
@@ -162,6 +164,7 @@ async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     except ImportError as error:
         raise NotSetUp(f"{INSTALL} ({error})") from error
     log_info()
+    _end_with_supervisor()
     log_to_stderr(verbose=given.pop("verbose"), quiet=given.pop("quiet"), log_format=given.pop("log_format"))
     oidc = given.pop("oidc")
     options = Options(**given, oidc=OidcOptions(**oidc) if oidc else None)
@@ -169,7 +172,6 @@ async def _serve(settings: Settings, given: dict[str, Any]) -> int:
     building: list[asyncio.Task[None]] = []
 
     async def announce(state: ServerState, address: str) -> None:
-        notice(f"serving {address}", style="bold")
         if options.insecure_local:
             notice(f"everybody on this machine may use it without a token: {address}/")
         elif await _is_first(state.auth):
@@ -220,7 +222,8 @@ def _supervised(apps: list[str] | tuple[str, ...], words: list[str] | None = Non
     try:
         while True:
             seen = _stamps(folders)
-            child = subprocess.Popen([sys.executable, "-m", "outlast", *words], env=os.environ)
+            environment = {**os.environ, SUPERVISED: "1"}
+            child = subprocess.Popen([sys.executable, "-m", "outlast", *words], stdin=subprocess.PIPE, env=environment)
             while child.poll() is None and not leaving.is_set() and _stamps(folders) == seen:
                 time.sleep(RELOAD_POLL_S)
             is_changed = _stamps(folders) != seen
@@ -239,6 +242,17 @@ def _supervised(apps: list[str] | tuple[str, ...], words: list[str] | None = Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _end_with_supervisor() -> None:
+    """End this server when the process that supervises it ends, also by SIGKILL: then the pipe on stdin closes."""
+    if os.environ.pop(SUPERVISED, ""):
+
+        def wait() -> None:
+            os.read(0, 1)  # nothing is ever written: it returns at the end of the pipe
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=wait, name="outlast-supervisor", daemon=True).start()
 
 
 def _stamps(folders: set[Path]) -> dict[str, float]:

@@ -111,7 +111,7 @@ async def _version(engine: Engine, name: str) -> str:
     return found[0]
 
 
-@partial(command, store_only="it moves the run to the code here, so use it where the store and the code are")
+@command
 def migrate(
     settings: Settings,
     run: RunArgument,
@@ -122,7 +122,8 @@ def migrate(
     app: AppOption = None,
     by: ByOption,
 ) -> Coroutine[Any, Any, int]:
-    """Move a run to the current code. The command shows the effect and asks for confirmation.
+    """Move a run to the current code; with --server, to that of the server. The command shows the effect and asks for
+    confirmation.
 
     The run keeps its log up to the first event that the current code does not
     agree with, and continues from there on a new branch.
@@ -130,7 +131,10 @@ def migrate(
     \b
     outlast migrate 01a1e436-2c39 --app flows.py
     """
-    load_here(app or (), settings)
+    if not settings.url:
+        load_here(app or (), settings)
+    elif app:
+        raise InvalidInput("--app: a server moves the run to its own code: omit --app, or use --store")
     return _migrate(settings, run, app or (), yes, by, reason, children)
 
 
@@ -139,7 +143,8 @@ async def _migrate(
 ) -> int:
     async with opened(settings) as engine:
         run = await engine.find(name)
-        workflow_of(await engine.diagnostics.created(run), apps, settings)
+        if not settings.url:
+            workflow_of(await engine.diagnostics.created(run), apps, settings)
         await engine.versions.check_migration(run)
         if not yes:
             await _explain(engine, run)

@@ -15,12 +15,12 @@ from outlast.cli.console import notice, show_view, write_json
 from outlast.cli.engine_log import LogFormatOption, QuietOption, VerboseOption, log, log_to_stderr
 from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.opening import opened
-from outlast.cli.options import AppOption, Form, FormOption
+from outlast.cli.options import AppOption, Form, FormOption, QueueLimitOption, WorkerQueuesOption, queue_flags
 from outlast.cli.signals import StopSignals
 from outlast.compose import opening
 from outlast.errors import InvalidInput, ServerError, StoreError
 from outlast.services.sweeper import INTERVAL_S, STALE_AFTER_S, Report
-from outlast.settings import Settings
+from outlast.settings import Settings, with_flags
 from outlast.views.build import sweep_view, worker_view
 from outlast.views.text import lines_of
 from outlast.views.types import WorkerListView
@@ -36,6 +36,8 @@ def worker(
     grace: Annotated[
         float | None, typer.Option(help="Seconds for running nodes to complete when the worker stops.", min=0)
     ] = None,
+    queue: WorkerQueuesOption = None,
+    queue_limit: QueueLimitOption = None,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
     log_format: LogFormatOption = None,
@@ -49,12 +51,12 @@ def worker(
     \b
     outlast worker --app flows --store postgresql://db/outlast
     outlast worker --app flows.py --concurrency 50
+    outlast worker --app flows --queue gpu --queue-limit gpu=3
     """
     load_here(app or (), settings)
     log_to_stderr(verbose=verbose, quiet=quiet, log_format=log_format)
-    given = {"concurrency": concurrency, "grace": grace}
-    given = {name: value for name, value in given.items() if value is not None}
-    return _work(msgspec.structs.replace(settings, apps=(), **given))
+    flags = {"concurrency": concurrency, "grace": grace, **queue_flags(queue, queue_limit)}
+    return _work(msgspec.structs.replace(with_flags(settings, flags), apps=()))
 
 
 async def _work(settings: Settings) -> int:

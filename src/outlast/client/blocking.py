@@ -181,6 +181,8 @@ class BlockingEngine(_Blocking[Engine]):
     activate = _gives_handle(Engine.activate)
     fork = _gives_handle(Engine.fork)
     migrate = _waits(Engine.migrate)
+    delete = _waits(Engine.delete)
+    prune = _waits(Engine.prune)
     explain = _waits(Engine.explain)
     branches = _waits(Engine.branches)
     compare = _waits(Engine.compare)

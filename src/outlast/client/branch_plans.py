@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, get_args
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import InvalidInput
+from outlast.errors import InvalidInput, NotStorable
 from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import command_at
 from outlast.history import events as e
@@ -78,7 +78,16 @@ def feedback_of(feedback: Any) -> e.Value:
 
 def given_by_hand(value: Any, where: str) -> e.Value:
     """A value that a person passes to a node, which the log keeps."""
-    return _within_limits(encode(value, where=where), where)
+    return _within_limits(encoded(value, where), where)
+
+
+def encoded(value: Any, where: str) -> e.Value:
+    """The JSON of a value for a parameter whose annotation is not known here: an object of a class is written as a parameter
+    of that class would be."""
+    try:
+        return encode(value, where=where)
+    except NotStorable:
+        return encode(value, type(value), where=where)
 
 
 def _within_limits(raw: e.Value, where: str) -> e.Value:
@@ -91,7 +100,7 @@ def _within_limits(raw: e.Value, where: str) -> e.Value:
 
 def _changed(inputs: dict[str, Any]) -> e.Value:
     """The arguments of a node call that are replaced."""
-    raw = {name: encode(value, where=f"inputs.{name}") for name, value in inputs.items()}
+    raw = {name: encoded(value, f"inputs.{name}") for name, value in inputs.items()}
     return _within_limits(msgspec.Raw(msgspec.json.encode(raw)), "inputs")
 
 

@@ -17,23 +17,24 @@ from outlast.client import branch_plans
 from outlast.client.branch_plans import Plan, check_edit
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
-from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine.branch_requests import open_requested_branch
-from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, NotFound, Overtaken, RunGone
+from outlast.errors import Claimed, Damaged, Illegal, NotAllowed, Overtaken, RunGone
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId, checked_run
-from outlast.history.lineage import holder
 from outlast.history.record import Entry
 from outlast.ledger import RunWriter
-from outlast.ledger.reading import branches_of, created_of, lineage_of, read_events, state_of
+from outlast.ledger.blob_names import blobs_of
+from outlast.ledger.reading import created_of, end_of_branch, head_at, lineage_of, read_events, state_of
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import branch_plan, decide
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.forking import forked
 from outlast.lifecycle.status import RunStatus
+from outlast.store import BlobRef
 from outlast.values.checked_text import words
 
 OWNER_WAIT_S = 30.0
@@ -63,12 +64,8 @@ class Branching(Verbs):
         (by, reason), head = branch_plans.signed(by, reason), await self._reader.head(run)
         if branch == head.branch:
             raise NotAllowed(f"cannot activate branch {branch} of run {run}: it is the current branch already")
-        following = (await branches_of(self._store, head)).get(branch + 1)
-        if branch < 0 or following is None:
-            raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
-        new_branch = BranchPlan(
-            cutoff=following.first - 1, cause="activate", by=by, reason=reason or f"branch {branch}"
-        )
+        end = await end_of_branch(self._store, head, branch)
+        new_branch = BranchPlan(cutoff=end.version, cause="activate", by=by, reason=reason or f"branch {branch}")
         return lambda _: new_branch
 
     async def fork(self, run: RunId, at: str | int | None, id: str | None, title: str, by: str) -> RunHandle[Any]:
@@ -77,17 +74,23 @@ class Branching(Verbs):
         log = [entry async for entry in self._reader.events(run)]
         cutoff = branch_plan.to_place(log, str(at)).cutoff if at is not None else branch_plan.last_place(log)
         if cutoff and not any(entry.seq == cutoff for entry in log):  # the event is on an older branch
-            left = holder((await self._reader.branch_map(run)).values(), cutoff).id
-            log = [entry async for entry in self._reader.events(run, branch=left)]
+            left = await head_at(self._store, await self._reader.head(run), cutoff)
+            log = [entry async for entry in self._reader.events(run, branch=left.branch)]
         events = forked(log, run, cutoff, fork, title, by)
         created = await created_of(self._store, run)
         workflow = self._workflow_of(created)
-        await check_exclusive(self._store, created.exclusive, fork)
+        await self._put_again(events)
         writer = await self._ledger.create(fork, events, await self._claims.own_worker())
         async with self._claims.holding(writer, ready=True):
-            await self.must_still_be_free(created.exclusive, writer)
+            pass
         self._claims.advance_run(fork)
         return self._claims.handle(fork, workflow)
+
+    async def _put_again(self, events: Sequence[e.AnyEvent]) -> None:
+        """Keep the blobs that a fork names until it is in the log: the run it copies may be deleted meanwhile (S13)."""
+        for hash in {ref.hash for event in events for ref in blobs_of(event)}:
+            if await self._store.blobs.has(hash):
+                await self._store.blobs.put(self._store.blobs.open(BlobRef(hash, 0)))
 
     # --- how
 
@@ -109,9 +112,8 @@ class Branching(Verbs):
             known = workflow or registry.known(created.workflow)
             if known is not None:
                 await check_edit(self._store, run, known, new_branch)
-        await check_exclusive(self._store, created.exclusive, run)
         try:
-            await self._open_branch_here(run, new_branch, created.exclusive, upto)
+            await self._open_branch_here(run, new_branch, upto)
         except Claimed:
             await self._request_branch(run, new_branch, head.branch)
         self._claims.advance_run(run)
@@ -128,9 +130,7 @@ class Branching(Verbs):
         else:
             await self._wait_for_branch(run, new_branch, branch, asked)
 
-    async def _open_branch_here(
-        self, run: RunId, new_branch: BranchPlan, exclusive: str, upto: int | None = None
-    ) -> None:
+    async def _open_branch_here(self, run: RunId, new_branch: BranchPlan, upto: int | None = None) -> None:
         """Open a branch of a run that no worker advances."""
         async with self._claims.owning(run, "jump", ready=True, upto=upto) as writer:
             await self.must_not_be_ending(writer)
@@ -142,8 +142,6 @@ class Branching(Verbs):
                 raise RunGone(
                     f"another caller opened a branch of run {run} at the same time: check the run, then repeat the call"
                 ) from overtaken
-            if not writer.state.is_closed:
-                await self.must_still_be_free(exclusive, writer)
 
     async def _readable_lineage(self, run: RunId) -> tuple[Sequence[Entry], int | None]:
         """The current lineage and None; of a damaged one the readable part and its last event."""
@@ -188,7 +186,7 @@ class Branching(Verbs):
         if head.closed and summary.status is RunStatus.CANCELLED:
             raise RunGone(f"run {run} was cancelled before the branch opened")
         with suppress(Claimed):
-            await self._open_branch_here(run, new_branch, (await created_of(self._store, run)).exclusive)
+            await self._open_branch_here(run, new_branch)
             return True
         return False
 
@@ -215,11 +213,3 @@ class Branching(Verbs):
             await self._claims.obey_cancellation(writer)
             who, why = asked.by or "another caller", f": {asked.reason}" if asked.reason else ""
             raise RunGone(f"run {writer.run} was cancelled by {who} before that{why}")
-
-    async def must_still_be_free(self, exclusive: str, writer: RunWriter) -> None:
-        """Pause the run again if another run with the same exclusive key started at the same time."""
-        try:
-            await check_exclusive(self._store, exclusive, writer.run)
-        except NotAllowed as refusal:
-            await writer.append(decide.pause(writer.state, e.PauseRequested(reason=str(refusal))))
-            raise

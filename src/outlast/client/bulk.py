@@ -24,6 +24,7 @@ from outlast.errors import (
     NotFound,
     NotImportable,
     OutlastError,
+    RunDeleted,
     StoreError,
 )
 from outlast.execution.node_context import context
@@ -50,13 +51,19 @@ MAX_RUNS = 10_000
 CONCURRENCY = 8
 PAGE = 1000
 
-Action: TypeAlias = Literal["cancel", "pause", "resume", "retry", "approve", "reject", "answer"]
+Action: TypeAlias = Literal["cancel", "pause", "resume", "retry", "delete", "approve", "reject", "answer"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
 ANSWERS: tuple[Action, ...] = ("approve", "reject", "answer")
 Result: TypeAlias = Literal["done", "skipped", "failed"]
 Matches: TypeAlias = Callable[[RunSummary], bool]
 """A condition that stores do not know."""
-_VERBS: dict[Action, Verb] = {"cancel": "cancel", "pause": "pause", "resume": "resume", "retry": "retry"}
+_VERBS: dict[Action, Verb] = {
+    "cancel": "cancel",
+    "pause": "pause",
+    "resume": "resume",
+    "retry": "retry",
+    "delete": "delete",
+}
 _FAULTS = (InvalidInput, NotFound, NotImportable, NotDurable)
 """Refusals that the state of the run does not explain: the action failed, it was not skipped."""
 
@@ -69,12 +76,13 @@ class Target(Struct, frozen=True):
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """What to do to each run, who confirmed it, and why."""
+    """What to do to each run, who confirmed it, and why. `force` is for `delete`."""
 
     action: Action
     by: str = ""
     reason: str = ""
     value: Any = None
+    force: bool = False
 
 
 class Outcome(Struct, frozen=True):
@@ -108,6 +116,10 @@ class Progress(Struct, frozen=True, kw_only=True):
     def count(self, result: Result) -> int:
         return sum(each.result == result for each in self.outcomes)
 
+    def count_left(self) -> int:
+        """The targets on which the action was not carried out."""
+        return len(self.targets) - self.count("done")
+
     @property
     def unfinished(self) -> list[Target]:
         """The targets that failed or were not reached."""
@@ -134,13 +146,13 @@ async def act(target: Target, order: Order) -> Outcome:
     now = context()
     engine, run, by = _acting.get(), RunId(target.run), f"{order.by or 'somebody'}, bulk {now.run}"
     try:
-        if now.attempt > 1 and await _has_acted(engine, run, by):
+        if now.attempt > 1 and await _has_acted(engine, run, order, by):
             return Outcome(run, "done", "", target.interaction)
         await _carry_out(engine, run, order, by, target.interaction)
     except StoreError:
         raise
     except OutlastError as error:
-        is_skipped = isinstance(error, NotAllowed) and not isinstance(error, _FAULTS)
+        is_skipped = isinstance(error, RunDeleted) or (isinstance(error, NotAllowed) and not isinstance(error, _FAULTS))
         return Outcome(run, "skipped" if is_skipped else "failed", str(error), target.interaction)
     return Outcome(run, "done", "", target.interaction)
 
@@ -159,8 +171,11 @@ async def bulk(order: Order, targets: list[Target]) -> list[Outcome]:
     ]
 
 
-async def _has_acted(engine: Engine, run: RunId, by: str) -> bool:
-    """Whether an event of the run, or of the run it continued as, names this action."""
+async def _has_acted(engine: Engine, run: RunId, order: Order, by: str) -> bool:
+    """Whether an event of the run, or of the run it continued as, or its tombstone names this action."""
+    if order.action == "delete":
+        tombstone = await engine._store.tombstone(run)
+        return tombstone is not None and tombstone.by == by
     for each in dict.fromkeys((run, await latest_run_of(engine._store, run))):
         async for entry in engine.events(each, everything=True):
             if getattr(entry.event, "by", "") == by:
@@ -179,6 +194,8 @@ async def _carry_out(engine: Engine, run: RunId, order: Order, by: str, interact
             await engine.resume(run, by=by)
         case "retry":
             await engine.retry(run, by=by, reason=order.reason)
+        case "delete":
+            await engine._deletions.replace(run, by, order.reason, force=order.force)
         case "approve" | "reject" | "answer":
             question = _question(run, await engine.questions(run), order.action, interaction)
             value = order.value if order.action == "answer" else order.action == "approve"
@@ -254,10 +271,11 @@ class Bulk:
         by: str = "",
         reason: str = "",
         value: Any = None,
+        force: bool = False,
         key: str = "",
     ) -> RunId:
         """Confirm a bulk action: the runs that match the filter now, or the `targets`, are those it acts on. Returns the run
-        that carries it out. The same `key` is the same action: the run that exists is returned."""
+        that carries it out. The same `key` is the same action: the run that exists is returned. `force` is for `delete`."""
         by, reason = signed(by, reason)
         run = derived_run("key", key) if key else None
         if run is not None and await self._store.head(run) is not None:
@@ -275,7 +293,7 @@ class Bulk:
             raise _too_many()
         for each in chosen:
             checked_run(each.run)
-        order = Order(action=action, by=by, reason=reason, value=value)
+        order = Order(action=action, by=by, reason=reason, value=value, force=force)
         return await self._start(order, chosen, key)
 
     async def progress(self, run: RunId) -> Progress:
@@ -367,6 +385,8 @@ def _reason_to_skip(summary: RunSummary, action: Action, questions: Sequence[Wai
         return "is waiting: there is nothing to resume" if refused.code == "waiting" else refused.reason
     if action == "cancel" and summary.status is RunStatus.COMPENSATING:
         return "is already being cancelled"
+    if action == "delete" and is_owned:
+        return "is completed by a worker: try again in a moment"
     if action in ("resume", "retry") and summary.status is RunStatus.RUNNING and is_owned:
         return "is running: there is nothing to resume"
     return ""

@@ -16,7 +16,7 @@ from outlast.client.branch_plans import signed
 from outlast.client.branching import OWNER_WAIT_S, Branching
 from outlast.client.handle import RunHandle
 from outlast.client.recovery import Recovery
-from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine import pausing
 from outlast.engine.completion import continuation_of
 from outlast.errors import WORKER_RESTARTED, Claimed, Damaged, NotAllowed, Overtaken, RunGone
@@ -119,11 +119,9 @@ class Control(Verbs):
         by, created = words("by", by), await created_of(self._store, run)
         workflow = self._workflow_of(created)
         await self._claims.must_allow(run, "start")
-        await check_exclusive(self._store, created.exclusive, run)
         try:
             async with self._claims.owning(run, "start", ready=True) as writer:
                 await self._append_decision(writer, lambda state: decide.begin(state, by))
-                await self._branching.must_still_be_free(created.exclusive, writer)
         except Claimed as claimed:
             raise NotAllowed(f"run {run} cannot be started now: {claimed}") from claimed
         self._claims.advance_run(run)
@@ -200,7 +198,6 @@ class Control(Verbs):
         with suppress(Damaged):  # `must_be_sound` reports it, with the remedy
             await self._claims.must_allow(run, verb, force=force)
         await self._recovery.must_be_sound(run)
-        await check_exclusive(self._store, created.exclusive, run)
         summary = await self._reader.get(run)
         revival = await self._revival(run, node, by, feedback) if summary.recoverable and not summary.held else None
         if revival is not None:
@@ -219,7 +216,6 @@ class Control(Verbs):
                     await self._append_decision(
                         writer, lambda state: decide.reopen(state, node, by=by, feedback=feedback)
                     )
-                    await self._branching.must_still_be_free(created.exclusive, writer)
         except Claimed as claimed:
             summary = await self._reader.get(run)
             raise NotAllowed(f"run {run} is {summary.status}, there is nothing to resume: {claimed}") from claimed

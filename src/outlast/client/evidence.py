@@ -14,7 +14,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
-from outlast.ledger.reading import branches_of, latest_run_of, records
+from outlast.ledger.reading import branches_of, latest_run_of, missing, records
 from outlast.ledger.verification import STRANGE, verify
 from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, RelatedRun
 from outlast.lifecycle.fold import apply
@@ -61,7 +61,7 @@ async def evidence_of(
     held_before = None if claimed_by_us else await store.holding(run)
     stored = await store.derived(run)
     if stored.head is None and stored.summary is None and not stored.faults:
-        raise NotFound(f"there is no run {run}")
+        raise await missing(store, run)
     head = stored.head or Head(run, 0, b"")
     seen = _ReadLineage()
     await seen.look(store, head)
@@ -102,7 +102,7 @@ async def evidence_of(
 
 async def workers_knowing(store: Store, workflow: str) -> tuple[str, ...]:
     """The live workers that claim runs of a workflow."""
-    return tuple(each.worker for each in await store.workers() if each.is_live and workflow in each.workflows)
+    return tuple(each.worker for each in await store.workers() if each.is_live and workflow in each.info.workflows)
 
 
 class _ReadLineage:
@@ -175,7 +175,8 @@ async def _related_runs(store: Store, head: Head, seen: _ReadLineage) -> list[Re
         if is_open or holding is None or not holding.is_live:  # else its worker is about to deliver the end
             found.append(RelatedRun(child, "left"))
     successor = RunId(seen.state.outline.successor)
-    if successor and seen.state.is_closed and await store.head(successor) is None:
+    is_missing = successor and seen.state.is_closed and await store.head(successor) is None
+    if is_missing and await store.tombstone(successor) is None:
         found.append(RelatedRun(successor, "successor"))
     again = await store.head(head.run) if found else None
     return found if again is not None and again.version == head.version else []

@@ -12,11 +12,12 @@ from outlast.client import branch_plans
 from outlast.client.branching import Branching
 from outlast.client.bulk import Bulk
 from outlast.client.control import Control
+from outlast.client.deletion import Deletions, Pruned
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
 from outlast.client.handle import RunHandle
 from outlast.client.questions import questions_of
-from outlast.client.reader import Statuses, WorkerRuns, checked_filter
+from outlast.client.reader import Conditions, Statuses, WorkerRuns, checked_filter
 from outlast.client.recovery import Recovery
 from outlast.client.results import Question, Results
 from outlast.client.starts import Starts
@@ -35,7 +36,7 @@ from outlast.lifecycle.diagnosis import Finding
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.services.sweeper import STALE_AFTER_S, Report, Sweeper
-from outlast.store import Line, Page, RunFilter
+from outlast.store import Line, Page, RunFilter, Tombstone
 from outlast.values.tracebacks import folded
 
 if TYPE_CHECKING:  # a program that only starts runs does not load the reports
@@ -77,13 +78,13 @@ class Engine:
         self._recovery = Recovery(claims)
         self._branching = Branching(claims, self._recovery)
         self._control = Control(claims, self._recovery, self._branching)
+        self._deletions = Deletions(claims, self._recovery)
         self.bulk = Bulk(self)
         self.versions = Versions(claims, self._branching, self._control)
         self.diagnostics = Diagnostics(claims, self._recovery, self._branching, self._control)
 
     async def _leave(self) -> None:
-        """Close: wait for pending starts and end this engine's own claims."""
-        await self._starts.done()
+        """Close: end this engine's own claims."""
         await self._claims.retire()
 
     # --- starting and finding
@@ -112,12 +113,17 @@ class Engine:
         workflow: str | None = None,
         status: Statuses | None = None,
         since: datetime | None = None,
+        attributes: Conditions | None = None,
+        sort: str | None = None,
         limit: int | None = None,
     ) -> Page:
         """One page of the runs that match, newest first: `for run in await engine.list_runs(status="failed")` yields
-        their summaries. `since` is the earliest time of creation. A `RunFilter` has more conditions, and the place at
-        which the next page begins: `RunFilter(after=page.next)`."""
-        return await self._reader.list_runs(checked_filter(filter, workflow, status, since, limit))
+        their summaries. `since` is the earliest time of creation. `attributes` are values that search attributes
+        must have, or conditions such as `["total>=10"]`. `sort` lists by an attribute instead, `"-total"` from the greatest
+        down. A `RunFilter` has more conditions, and the place at which the next page begins:
+        `RunFilter(after=page.next)`."""
+        query = checked_filter(filter, workflow, status, since, attributes, sort, limit)
+        return await self._reader.list_runs(query)
 
     def iter_runs(
         self,
@@ -126,10 +132,12 @@ class Engine:
         workflow: str | None = None,
         status: Statuses | None = None,
         since: datetime | None = None,
+        attributes: Conditions | None = None,
+        sort: str | None = None,
     ) -> AsyncIterator[RunSummary]:
-        """The summaries of all runs that match, newest first. `limit` of the filter is the number of runs in one
+        """The summaries of all runs that match, as in `list_runs`. `limit` of the filter is the number of runs in one
         read."""
-        return self._reader.iter_runs(checked_filter(filter, workflow, status, since))
+        return self._reader.iter_runs(checked_filter(filter, workflow, status, since, attributes, sort))
 
     # --- waiting
 
@@ -226,6 +234,35 @@ class Engine:
         `jump`. `force`: see `resume`."""
         return await self._control.retry(run, node, feedback, by, reason, children, force=force)
 
+    # --- deleting
+
+    async def delete(self, run: RunId, *, force: bool = False, by: str = "", reason: str = "") -> Tombstone:
+        """Delete a run that has ended: its log, its lines, and the blobs that no other run names. A tombstone keeps its id
+        and its idempotency key from being used again.
+
+        A run that is held or can be resumed, a child of a run that has not ended, and a run that continued as one that has
+        not ended are refused, unless with `force`. A run that has not ended is always refused: cancel it first."""
+        return await self._deletions.delete(run, by, reason, force=force)
+
+    async def prune(
+        self,
+        older: Seconds,
+        *,
+        workflow: str = "",
+        status: Statuses | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        by: str = "",
+        reason: str = "",
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> Pruned:
+        """Delete the runs that ended longer ago than `older` (seconds or `timedelta`), and free their space. What
+        `delete` refuses is kept and counted, and so are held runs. `dry_run` changes nothing and only reports. `tell`
+        is called with the progress. It may be interrupted at any moment: call it again."""
+        return await self._deletions.prune(
+            older, workflow, status, force=force, dry_run=dry_run, by=by, reason=reason, tell=tell
+        )
+
     # --- going back
 
     async def jump(
@@ -275,11 +312,11 @@ class Engine:
     # --- what happened
 
     def events(
-        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
+        self, run: RunId, *, node: str = "", branch: int | None = None, everything: bool = False, after: int = 0
     ) -> AsyncIterator[Entry]:
         """The events after seq `after` on the current lineage, on that of `branch`, or in the whole log
-        (`everything`)."""
-        return self._reader.events(run, branch=branch, everything=everything, after=after)
+        (`everything`); with `node`, only those of this call of a node."""
+        return self._reader.events(run, node=node, branch=branch, everything=everything, after=after)
 
     def lines(self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0) -> AsyncIterator[Line]:
         """The log lines of the nodes of a run, after line number `after`; optionally of one node or attempt."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -12,14 +12,16 @@ from msgspec import Struct, field
 
 from outlast.errors import Damaged, Illegal, InvalidInput, NotFound
 from outlast.history.ids import RunId, checked_run
-from outlast.history.lineage import Branch, Interval, holder, lineage
+from outlast.history.lineage import Branch, Interval
 from outlast.history.record import Entry, entries
 from outlast.ledger.reading import (
-    branches_of,
+    branches_around,
+    end_of_branch,
+    head_at,
     head_of,
     holdings_of,
     lineage_of,
-    read_events,
+    missing,
     records,
     runs_of,
     state_of,
@@ -30,12 +32,26 @@ from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus, parse_status
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Head, Holding, Line, Listed, Page, RunFilter, Store
+from outlast.store import (
+    NO_INFO,
+    AttributeFilter,
+    Head,
+    Holding,
+    Line,
+    Listed,
+    Page,
+    RunFilter,
+    Store,
+    WorkerInfo,
+)
+from outlast.values.attributes import AttributeInput, checked_conditions, checked_order
 
 __all__ = ["Entry", "Interval", "Listed", "Page", "Reader", "RunFilter", "RunSummary", "Verification"]
 
 _FILTERS = {field.name: field.type for field in msgspec.structs.fields(RunFilter)}
 Statuses: TypeAlias = RunStatus | str | Iterable[RunStatus | str]
+Conditions: TypeAlias = Mapping[str, AttributeInput] | Iterable[str | AttributeFilter]
+"""The values that attributes must have, or conditions such as `total>=10`."""
 CANDIDATES = 5
 """How many matches the error for an ambiguous id prefix lists."""
 
@@ -57,7 +73,11 @@ def _checked(query: RunFilter) -> RunFilter:
             query = msgspec.structs.replace(query, **{name: msgspec.convert(value, _FILTERS[name])})
         except msgspec.ValidationError as error:
             raise InvalidInput(f"filter.{name}: {error}") from None
-    return query
+    return msgspec.structs.replace(
+        query,
+        attributes=checked_conditions("filter.attributes", query.attributes),
+        order=checked_order("filter.order", query.order) if query.order else "",
+    )
 
 
 def checked_filter(
@@ -65,10 +85,14 @@ def checked_filter(
     workflow: str | None,
     status: Statuses | None,
     since: datetime | None,
+    attributes: Conditions | None = None,
+    sort: str | None = None,
     limit: int | None = None,
 ) -> RunFilter:
     """The filter with these conditions added."""
-    changes: dict[str, Any] = {"workflow": workflow, "limit": limit}
+    changes: dict[str, Any] = {"workflow": workflow, "order": sort, "limit": limit}
+    if attributes is not None:
+        changes["attributes"] = checked_conditions("attributes", attributes)
     if status is not None:
         changes["statuses"] = tuple(map(parse_status, [status] if isinstance(status, str) else status))
     if since is not None:
@@ -76,7 +100,12 @@ def checked_filter(
             raise InvalidInput(f"since must be a datetime with a time zone, not {since!r}")
         changes["created_from"] = round(since.timestamp() * 1_000_000)
     changes = {name: value for name, value in changes.items() if value is not None}
-    return _checked(msgspec.structs.replace(_checked(given), **changes) if given is not None else RunFilter(**changes))
+    return _checked(msgspec.structs.replace(_checked(given or RunFilter()), **changes))
+
+
+def named(prefix: RunId) -> RunFilter:
+    """The runs that a prefix names, up to one more than an error lists."""
+    return RunFilter(prefix=prefix, limit=CANDIDATES + 1)
 
 
 def one_of(found: Sequence[RunId], prefix: RunId) -> RunId:
@@ -93,14 +122,14 @@ def one_of(found: Sequence[RunId], prefix: RunId) -> RunId:
 
 
 class WorkerRuns(Struct):
-    """A worker, the workflows it knows and the runs it holds. It counts as live until `expires`; its last sign of
+    """A worker, what it said of itself, and the runs it holds. It counts as live until `expires`; its last sign of
     life was at `seen`, by the store's clock."""
 
     worker: str
     is_live: bool
     expires: int
     seen: int = 0
-    workflows: tuple[str, ...] = ()
+    info: WorkerInfo = NO_INFO
     runs: list[str] = field(default_factory=list)
 
 
@@ -153,17 +182,17 @@ class Reader:
                 return wanted
         except Damaged:
             return wanted  # it exists
-        return one_of([run async for run in self._with_prefix(wanted)], wanted)
+        found = [summary.run for summary in await self.list_runs(named(wanted))]
+        if not found:
+            await self.must_not_be_deleted(wanted)
+        return one_of(found, wanted)
 
-    async def _with_prefix(self, prefix: RunId) -> AsyncIterator[RunId]:
-        """The runs with this prefix, up to one more than an error lists."""
-        left = CANDIDATES + 1
-        async for summary in self.iter_runs(RunFilter(text=prefix, limit=1000)):
-            if summary.run.startswith(prefix):
-                yield summary.run
-                left -= 1
-                if not left:
-                    return
+    async def must_not_be_deleted(self, prefix: RunId) -> None:
+        """Raise `RunDeleted` if a deleted run has this id, or one that begins with it."""
+        following = [await self._store.tombstone(prefix), *await self._store.tombstones(after=prefix, limit=1)]
+        for each in following:
+            if each is not None and each.run.startswith(prefix):
+                raise await missing(self._store, each.run)
 
     async def head(self, run: RunId) -> Head:
         with _reading(run, 1, "the head is unreadable"):
@@ -173,13 +202,14 @@ class Reader:
         """The folded state of the current lineage of a run."""
         return await state_of(self._store, run, list(await self.lineage(run)))
 
-    async def branch_map(self, run: RunId) -> dict[int, Branch]:
-        return await branches_of(self._store, await self.head(run))
+    async def branches_around(self, run: RunId, seq: int) -> dict[int, Branch]:
+        """The current branch, the one that holds the event at `seq`, and those that they descend from."""
+        return await branches_around(self._store, await self.head(run), seq)
 
     async def state_at(self, run: RunId, cutoff: int) -> State:
         """The folded state of the lineage that ends at an event, on the branch that holds the event."""
-        branches = await self.branch_map(run)
-        return await state_of(self._store, run, lineage(branches, holder(branches.values(), cutoff).id, cutoff))
+        there = await head_at(self._store, await self.head(run), cutoff)
+        return await state_of(self._store, run, await lineage_of(self._store, there))
 
     # --- what happened
 
@@ -190,18 +220,14 @@ class Reader:
         try:
             if branch is None or branch == head.branch:
                 return tuple(await lineage_of(self._store, head))
-            branches = await branches_of(self._store, head)
-            if branch not in branches:
-                raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
-            following = branches.get(branch + 1)
-            return tuple(lineage(branches, branch, following.first - 1 if following else head.version))
+            return tuple(await lineage_of(self._store, await end_of_branch(self._store, head, branch)))
         except Illegal as objection:
             raise Damaged(objection.reason, run=run, seq=head.branch_first) from objection
         except STRANGE as error:
             raise Damaged(f"a branch should open here: {error!r}", run=run, seq=head.branch_first) from error
 
     async def events(
-        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
+        self, run: RunId, *, node: str = "", branch: int | None = None, everything: bool = False, after: int = 0
     ) -> AsyncIterator[Entry]:
         """See `Engine.events`."""
         if everything and branch is not None:
@@ -214,18 +240,24 @@ class Reader:
             intervals = await self.lineage(run, branch)
         for first, last in intervals:
             if last > after:
-                async for entry in self._interval(run, max(first, after + 1), last):
-                    yield entry
+                events = self._interval(run, max(first, after + 1), last, node)
+                async for entry in events:
+                    if not node or getattr(entry.event, "node", "") == node:
+                        yield entry
 
-    async def _interval(self, run: RunId, first: int, last: int) -> AsyncIterator[Entry]:
-        """All events of an interval; `Damaged` at the first one that is missing or unreadable."""
-        due = first
+    async def _interval(self, run: RunId, first: int, last: int, node: str) -> AsyncIterator[Entry]:
+        """All events of an interval; `Damaged` at the first one that is missing or unreadable. With `node`, appends that do
+        not name it are not decoded."""
+        due, name = first, msgspec.json.encode(node) if node else b""
         try:
-            async for entry in read_events(self._store, run, [(first, last)]):
-                if entry.seq != due:
-                    raise Damaged(f"this event is missing, the next stored one is {entry.seq}", run=run, seq=due)
-                yield entry
-                due += 1
+            async for record in records(self._store, run, first, last):
+                if name not in record.body:
+                    due = record.last + 1
+                    continue
+                for entry in entries(record):
+                    if first <= entry.seq <= last:
+                        yield entry
+                        due = entry.seq + 1
         except STRANGE as error:
             raise Damaged(f"the stored bytes are not a list of events: {error}", run=run, seq=due) from error
         if due <= last:
@@ -247,7 +279,7 @@ class Reader:
     async def workers(self) -> list[WorkerRuns]:
         """See `Engine.workers`."""
         found = {
-            each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.workflows)
+            each.worker: WorkerRuns(each.worker, each.is_live, each.expires, each.seen, each.info)
             for each in await self._store.workers()
         }
         async for each in holdings_of(self._store):
@@ -261,7 +293,7 @@ class Reader:
 
     async def scratch(self, run: RunId, created: int) -> bytes:
         """The progress that the nodes of a run last reported. It is not durable."""
-        page = await self._store.search(RunFilter(created_from=created, created_until=created + 1, text=run, limit=1))
+        page = await self._store.search(RunFilter(created_from=created, created_until=created + 1, prefix=run, limit=1))
         return page.items[0].scratch if page.items else b""
 
     # --- reports

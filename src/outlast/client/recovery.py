@@ -86,13 +86,13 @@ class Recovery(Verbs):
         return taken, view
 
     async def branch(self, run: RunId, state: State, new_branch: BranchPlan) -> list[e.AnyEvent]:
-        branches = await self._reader.branch_map(run)
         then = await self._reader.state_at(run, new_branch.cutoff)
         try:
             check_continues(new_branch, then)
         except NotAllowed as refusal:
             new_branch = unmet_request_plan(state, str(refusal))
             then = await self._reader.state_at(run, new_branch.cutoff)
+        branches = await self._reader.branches_around(run, new_branch.cutoff)
         return list(decide.open_branch(state, then, branches.values(), new_branch))
 
     async def evidence(self, run: RunId, *, claimed_by_us: bool = False, blobs: bool = False) -> Evidence:
@@ -118,7 +118,7 @@ class Recovery(Verbs):
         if isinstance(finding.remedy, Rewrite):
             return await self._rewrite(run)
         if isinstance(finding.remedy, Settle):
-            return await self._complete_run(finding.remedy.run)
+            return await self.complete_run(finding.remedy.run)
         try:
             claim = await self._claims.claimed(run)
         except Claimed:
@@ -173,7 +173,7 @@ class Recovery(Verbs):
         waits = [*state.waits.values(), *state.loose.values()]
         return await self._store.rewrite(evidence.true, waits, closed=state.is_closed)
 
-    async def _complete_run(self, run: RunId) -> bool:
+    async def complete_run(self, run: RunId) -> bool:
         """Deliver the end of a run to every run that needs it, and cancel the children it left."""
         head = await self._reader.head(run)
         if not head.closed:

@@ -29,7 +29,7 @@ from outlast.functions.decorators import Node, Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.ledger.reading import Ended, created_of, ending_of, latest_run_of
+from outlast.ledger.reading import Ended, created_of, ending_of, latest_run_of, missing
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.state import NodeStatus
 from outlast.lifecycle.status import RunStatus
@@ -109,7 +109,9 @@ class Results(Verbs):
         """How the run ended, from the store; None if it has not ended."""
         head = await self._store.head(run)
         if head is None:
-            return None
+            if await self._store.tombstone(run) is not None:
+                raise await missing(self._store, run)
+            return None  # it has not been created yet
         summary = await self._store.summary(run)
         if head.closed:
             return await ending_of(self._store, head)

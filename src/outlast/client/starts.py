@@ -8,17 +8,15 @@ from typing import Any, ParamSpec, TypeVar
 import msgspec
 from msgspec import Raw
 
-from outlast.client.branching import OWNER_WAIT_S
 from outlast.client.handle import RunHandle
-from outlast.client.temporary_claim import TemporaryClaims, Verbs, check_exclusive
-from outlast.engine.shielded_tasks import ShieldedTasks
-from outlast.errors import AlreadyExists, InvalidInput, NotAllowed, NotStorable
+from outlast.client.temporary_claim import TemporaryClaims, Verbs
+from outlast.errors import AlreadyExists, InvalidInput, NotStorable, RunDeleted
 from outlast.functions import scope
 from outlast.functions.decorators import Workflow, no_start_in_a_workflow
 from outlast.functions.workflow_import import import_entry
 from outlast.history import events as e
 from outlast.history.ids import RunId, checked_run, derived_run
-from outlast.ledger.reading import created_of
+from outlast.ledger.reading import created_of, head_of
 from outlast.store import Blobs
 from outlast.values.arguments import Arguments, Packed
 from outlast.values.checked_text import checked_texts, words
@@ -34,12 +32,6 @@ class Starts(Verbs):
     def __init__(self, claims: TemporaryClaims, root: str) -> None:
         super().__init__(claims)
         self._root = root
-        self._starts = ShieldedTasks()
-        """Exclusive starts; they are completed even if the caller stops waiting."""
-
-    async def done(self) -> None:
-        """Wait for pending starts."""
-        await self._starts.done(OWNER_WAIT_S)
 
     async def start(self, workflow: Workflow[P, R], /, *args: P.args, **kwargs: P.kwargs) -> RunHandle[R]:
         """See `Engine.start`."""
@@ -56,6 +48,7 @@ class Starts(Verbs):
             key=words("idempotency_key", options.get("idempotency_key", "")),
             title=words("title", options.get("title", "")),
             tags=checked_texts("tags", options.get("tags", ())),
+            attributes=options.get("attributes", {}),
             on_restart=spec.on_restart,
             exclusive=exclusive,
             entry=entry,
@@ -63,13 +56,12 @@ class Starts(Verbs):
             root=self._root,
             deferred=not options.get("start", True),
             trace=options.get("trace", ""),
+            **workflow._placing,
         )
         try:
             if created.deferred:
                 await self._create_deferred(run, created)
-            elif exclusive:
-                await self._start_exclusive(run, created)
-            elif self._worker is not None and self._worker.capacity:
+            elif self._worker is not None and self._worker.capacity and not created.queue:
                 await self._worker.start(run, workflow, created, packed.args, packed.kwargs)
                 return self._claims.handle(run, workflow)
             else:
@@ -83,24 +75,6 @@ class Starts(Verbs):
         """Create a run that nobody owns and that is not ready: no worker begins it before a user starts it."""
         await self._ledger.begin(run, self._ledger.new_worker_id()).append([created], release=True)
 
-    async def _start_exclusive(self, run: RunId, created: e.RunCreated) -> None:
-        """Start a run with an exclusive key: it begins only after no other live run was found to hold the key."""
-        if await self._store.head(run) is not None:  # a repeated start succeeds even if another run holds the key now
-            raise AlreadyExists(f"run {run} already exists")
-        await check_exclusive(self._store, created.exclusive, run)
-        await self._starts.shield(self._begin_exclusive(run, created))
-
-    async def _begin_exclusive(self, run: RunId, created: e.RunCreated) -> None:
-        """Hold the run until the second check, so that no worker advances it, then release it."""
-        writer = await self._ledger.create(run, [created], await self._claims.own_worker())
-        try:
-            await check_exclusive(self._store, created.exclusive, run)
-        except NotAllowed as refusal:
-            await writer.append([e.RunCancelled(reason=str(refusal))], release=True)
-            raise
-        await writer.release_when_read(lambda _: True)
-        self._claims.advance_run(run)
-
     def _run_id(self, options: dict[str, Any]) -> RunId:
         if "id" in options:
             return checked_run(words("id", options["id"]))
@@ -111,14 +85,18 @@ class Starts(Verbs):
     async def _check_same_start(self, run: RunId, asked: e.RunCreated, workflow: Workflow[..., Any]) -> None:
         """Accept a repeated start of the same workflow with the same parameters; refuse any other start under this id
         or key."""
-        there = await created_of(self._store, run)
+        name = f"idempotency key {asked.key!r}" if asked.key else f"id {run}"
+        try:
+            await head_of(self._store, run)
+            there = await created_of(self._store, run)
+        except RunDeleted as deleted:
+            raise AlreadyExists(f"{deleted}: its {name} stays used; choose another one") from deleted
         if there.workflow != asked.workflow:
             what = f"by a run of workflow {there.workflow}"
         elif not await _same_arguments(there.params, asked.params, workflow._arguments, self._store.blobs):
             what = "with different parameters"
         else:
             return
-        name = f"idempotency key {asked.key!r}" if asked.key else f"id {run}"
         raise AlreadyExists(f"{name} is already used {what}: choose another one, or start the same")
 
 

@@ -18,12 +18,12 @@ from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, RunWriter
-from outlast.ledger.reading import created_of, latest_run_of, summaries_of
+from outlast.ledger.reading import created_of, latest_run_of
 from outlast.lifecycle.actions import Verb, refusal
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
-from outlast.store import Catalog, Claim, RunFilter
+from outlast.store import Claim
 
 if TYPE_CHECKING:
     from outlast.client.facade import Engine
@@ -194,7 +194,7 @@ class TemporaryClaims:
             if not (await self.reader.head(run)).closed:
                 break
             await asyncio.sleep(POLL_S)
-        raise Claimed("this process advances it" if is_ours else "a live worker holds it")
+        raise Claimed("a worker of this process advances it" if is_ours else "a live worker holds it")
 
     async def own_worker(self) -> WorkerId:
         if self.worker is not None:
@@ -252,23 +252,3 @@ def _check_verb(state: State, run: RunId, verb: Verb, force: bool) -> None:
     if refused is not None:
         kind = RunGone if refused.code == "over" else NotAllowed
         raise kind(f"run {run} {refused.reason}")
-
-
-LIVE = (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
-
-
-async def check_exclusive(catalog: Catalog, exclusive: str, run: RunId) -> None:
-    """Refuse if another live run has this exclusive key; the error names it. An empty key is never held, nor does a
-    run hold one that a user has yet to start.
-
-    This is no lock. The key of a run is in its summary. Every start or resume searches for other live runs with the same
-    key, before and after the run becomes visible. Of two runs that start at the same moment at least one is refused,
-    possibly both. A run that a user has yet to start holds no key."""
-    if not exclusive:
-        return
-    async for other in summaries_of(catalog.search, RunFilter(exclusive=exclusive, statuses=LIVE)):
-        if other.run != run and not other.awaits_start:
-            raise NotAllowed(
-                f"exclusive key {exclusive!r} is held by live run {other.run}: wait for its end or cancel it, then start "
-                f"or resume run {run}"
-            )

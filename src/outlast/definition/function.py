@@ -22,6 +22,7 @@ Where: TypeAlias = Literal["loop", "thread", "process", "dask"]
 
 CLEANUP = 30.0
 """The default seconds of clean-up."""
+MAX_PRIORITY = 100
 _PLACES = {"thread": "a thread", "process": "a process", "dask": "a cluster"}
 _NAME = re.compile(r"[^\W\d][\w.-]{0,99}")
 
@@ -42,7 +43,8 @@ class NodeSpec(Struct, frozen=True):
 
 class WorkflowSpec(Struct, frozen=True):
     """A durable function. `entry` is the place of its code: `module:name`. Of the runs with the same `exclusive` key, a
-    text that may name parameters in braces, only one is live at a time."""
+    text that may name parameters in braces, only one is live at a time. Its runs wait in `queue`, the greatest `priority`
+    first."""
 
     fn: Callable[..., Any]
     name: str
@@ -52,6 +54,8 @@ class WorkflowSpec(Struct, frozen=True):
     exclusive: str = ""
     cleanup: float = CLEANUP
     """Seconds that its code has to clean up after a cancellation."""
+    queue: str = ""
+    priority: int = 0
 
 
 def checked_name(name: str, what: str) -> str:
@@ -61,6 +65,22 @@ def checked_name(name: str, what: str) -> str:
             f"{name!r} is not a valid {what} name: use up to 100 letters, digits, _ . - and start with a letter"
         )
     return name
+
+
+def checked_queue(name: Any) -> str:
+    """The name of a queue; empty for none."""
+    if not isinstance(name, str):
+        raise InvalidInput(f"queue must be the name of a queue, not {name!r}")
+    return checked_name(name, "queue") if name else ""
+
+
+def checked_priority(priority: Any) -> int:
+    """A priority: of two runs that are ready, a worker takes the one with the greater priority first."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or abs(priority) > MAX_PRIORITY:
+        raise InvalidInput(
+            f"priority must be a whole number from -{MAX_PRIORITY} to {MAX_PRIORITY}, the greater first, not {priority!r}"
+        )
+    return priority
 
 
 def where_to_run(fn: Callable[..., Any], wanted: str | None) -> Where:

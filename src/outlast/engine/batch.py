@@ -73,7 +73,7 @@ def is_out_of_order(
 ) -> bool:
     """Whether guests ended, before these outcomes, a wait that the code was still waiting for: a question, or a
     child that the code gave up because of these outcomes or that a timer competes with. The end of any other child
-    may be delivered later than its place in the log: NewsHeard records when. `abandoned` and `waiting` are the keys of
+    may be delivered later than its place in the log: GuestEventsRead records when. `abandoned` and `waiting` are the keys of
     commands."""
     is_timed = any(isinstance(command, TimerCommand) for command, _, _ in delivered)
     for entry in arrived:

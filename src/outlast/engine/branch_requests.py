@@ -30,4 +30,11 @@ async def open_requested_branch(writer: RunWriter) -> None:
         except (NotAllowed, Damaged) as refusal:
             log.warning("run %s: the jump to event %d is refused: %s", writer.run, request.target, refusal)
             with suppress(Overtaken):
-                await writer.open_branch(unmet_request_plan(writer.state, str(refusal)))
+                await _refuse(writer, entry.seq, str(refusal))
+
+
+async def _refuse(writer: RunWriter, seq: int, reason: str) -> None:
+    try:
+        await writer.open_branch(unmet_request_plan(writer.state, reason))
+    except NotAllowed:  # the branch would resume a stopped run whose exclusive key another run has
+        await writer.append([e.RequestRefused(request=seq, code="cannot", reason=reason)])

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from outlast.engine import completion
-from outlast.errors import AlreadyExists, RunGone, StoreError
+from outlast.errors import AlreadyExists, OutlastError, RunGone, StoreError
 from outlast.functions import registry
 from outlast.functions.commands import ChildCommand
 from outlast.functions.workflow_import import import_entry
@@ -39,13 +39,17 @@ async def start(worker: Worker, parent: RunDriver, command: ChildCommand, *, aga
                 else:
                     await _create(worker, parent, command)
                 return
-            except AlreadyExists:
+            except AlreadyExists as error:
+                if await worker.store.tombstone(command.child) is not None:
+                    await _fail(worker, parent, command, error)
+                    return
                 again = True
             except StoreError as error:
                 await worker.wait_for_store(parent.run, error, pause)
                 pause = min(pause * 2, 5.0)
     finally:
         parent.starting -= 1
+        parent.free_slots()
 
 
 async def cancel(worker: Worker, parent: RunDriver, child: RunId) -> None:
@@ -77,8 +81,10 @@ async def _create(worker: Worker, parent: RunDriver, command: ChildCommand) -> N
         folder=folder,
         title=options.get("title", ""),
         tags=options.get("tags", ()),
+        attributes=options.get("attributes", {}),
+        **command.workflow._placing,
     )
-    if worker.capacity and registry.known(spec.name) is not None:
+    if worker.capacity and not created.queue and registry.known(spec.name) is not None:
         await worker.start(command.child, command.workflow, created, command.packed.args, command.packed.kwargs)
     else:
         await worker.ledger.create_ready(command.child, created)
@@ -88,9 +94,14 @@ async def _create(worker: Worker, parent: RunDriver, command: ChildCommand) -> N
 async def _refuse(worker: Worker, parent: RunDriver, command: ChildCommand) -> None:
     """The id belongs to a run that is not a child of this one: deliver a failure to the parent."""
     message = f"run {command.child} already exists and is not a child of run {parent.run}: use another id"
-    failure = failure_of(AlreadyExists(f"{shown(command.where)}: {message}"))
+    await _fail(worker, parent, command, AlreadyExists(f"{shown(command.where)}: {message}"))
+
+
+async def _fail(worker: Worker, parent: RunDriver, command: ChildCommand, error: OutlastError) -> None:
+    """Deliver the failure of a child that cannot be started to its parent."""
+    ended = e.ChildEnded(child=command.child, status="failed", error=failure_of(error))
     with suppress(RunGone):
-        await worker.ledger.deliver(parent.run, [e.ChildEnded(child=command.child, status="failed", error=failure)])
+        await worker.ledger.deliver(parent.run, [ended])
 
 
 async def _ensure_advanced(worker: Worker, child: RunId) -> None:

@@ -1,30 +1,37 @@
-"""Claims runs that need an owner: new runs, runs with new entries from guests, runs whose owner died."""
+"""Claims runs that need an owner: new runs, runs with new entries from guests, runs whose timer is due, runs whose owner
+died.
+
+It only claims them. The owner appends TimerFired, so that the event appears once and in the order in which the code
+receives it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_right
 from contextlib import suppress
 
 from outlast.engine.worker import Worker
 from outlast.functions import registry
 from outlast.history.ids import RunId
 from outlast.lifecycle.status import RunStatus
-from outlast.lifecycle.summary import shortened
-from outlast.store import Claim
+from outlast.lifecycle.summary import RunSummary, shortened
+from outlast.store import Claim, Due
 
 log = logging.getLogger("outlast.services")
 
 POLL_INTERVAL_S = 1.0
-"""Seconds between two polls without an announcement: the death of a worker is not announced."""
+"""Seconds between two rounds at most: the death of a worker is not announced."""
 BATCH = 200
 """Runs claimed in one step."""
 MAX_PROMPT_LENGTH = 120
 MAX_LOGGED_QUESTIONS = 100
 """Open questions that are logged one by one at the start; further ones are only counted."""
 MIN_SLEEP_S = 0.01
-"""Seconds between two polls at least, however many announcements arrive."""
+"""Seconds from the beginning of one round to that of the next at least, however many announcements arrive."""
+REPORT_INTERVAL_S = 60.0
+"""Seconds between two searches for damaged waits."""
+REPORT_BATCH = 1000
 
 
 class Claimer:
@@ -33,27 +40,31 @@ class Claimer:
     def __init__(self, worker: Worker, *, reports_start: bool = True) -> None:
         self._worker = worker
         self._reports_start = reports_start
-        self._is_scarce = False
-        self._served = ""
+        self._reported: set[tuple[RunId, str]] = set()
+        self._next_report = 0.0
 
     async def run(self) -> None:
-        """Poll on every announcement and at an interval. The first round recovers the runs of dead workers, and logs a
-        summary."""
+        """Claim on every announcement, when a timer is due, and at an interval. The first round recovers the runs of dead
+        workers, and logs a summary."""
+        await self._report_damaged_waits()
         while await self.look():
             pass
         if self._reports_start:
             log.info(await self._log_recovered())
+        clock = asyncio.get_running_loop().time
         while True:
-            self._worker.claim_wakeup.clear()
-            if not await self.look():
+            began, wakeup = clock(), self._worker.claim_wakeup
+            wakeup.clear()
+            await self._report_damaged_waits()
+            if not await self.look() and not wakeup.is_set():
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_INTERVAL_S):
-                        await self._worker.claim_wakeup.wait()
-                await asyncio.sleep(MIN_SLEEP_S)
+                    async with asyncio.timeout(await self._until_due(began)):
+                        await wakeup.wait()
+            await asyncio.sleep(max(0.0, began + MIN_SLEEP_S - clock()))
 
     async def look(self) -> bool:
         """Claim a batch of runs and adopt them. True if there may be more."""
-        worker, names = self._worker, tuple(sorted(registry.names()))
+        worker, names = self._worker, registry.names()
         limit = min(worker.capacity, BATCH)
         if not limit or not names:
             return False
@@ -62,11 +73,9 @@ class Claimer:
             await worker.lease.begin()
         if worker.lease.is_settling:
             return False
-        if worker.own is None:
-            claims = await self._claim_fairly(names, limit)
-        else:
-            claims = await self._claim_own(worker.own, limit)
-        await asyncio.gather(*(worker.takeovers.adopt(claim) for claim in claims))
+        own = worker.own
+        claims = await (worker.claim(workflows=names, limit=limit) if own is None else self._claim_own(own, limit))
+        await asyncio.gather(*(worker.takeovers.adopt(claim, has_slots=own is None) for claim in claims))
         return len(claims) == limit
 
     async def _claim_own(self, own: set[RunId], limit: int) -> list[Claim]:
@@ -74,23 +83,30 @@ class Claimer:
         runs = [run for run in tuple(own) if not self._worker.has_run(run) and await self._needs_owner(run)]
         return await self._worker.claim(runs=runs, limit=limit) if runs else []
 
-    async def _claim_fairly(self, names: tuple[str, ...], limit: int) -> list[Claim]:
-        """While runs exceed the capacity, claim a share for each workflow in turn: a workflow with thousands of runs
-        must not starve the others. Otherwise claim for all workflows in one call."""
-        claim = self._worker.claim
-        claims: list[Claim] = []
-        if self._is_scarce and len(names) > 1:
-            after = bisect_right(names, self._served)
-            share = max(1, limit // len(names))
-            for name in (*names[after:], *names[:after]):
-                if len(claims) < limit:
-                    batch = await claim(workflows=(name,), limit=min(share, limit - len(claims)))
-                    self._served = name if batch else self._served
-                    claims += batch
-        if len(claims) < limit:
-            claims += await claim(workflows=names, limit=limit - len(claims))
-        self._is_scarce = len(claims) == limit
-        return claims
+    async def _until_due(self, began: float) -> float:
+        """Seconds until the next timer is due that was not due when this round began, or until the next poll."""
+        store, passed = self._worker.store, asyncio.get_running_loop().time() - began
+        now = await store.now()
+        due = await store.next_due(now - round(passed * 1e6))
+        return POLL_INTERVAL_S if due is None else min(max(0.0, (due - now) / 1e6), POLL_INTERVAL_S)
+
+    async def _report_damaged_waits(self) -> None:
+        """Log each due wait whose row cannot be decoded, once: no claim returns its run."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_report:
+            return
+        self._next_report = now + REPORT_INTERVAL_S
+        after: Due | None = None
+        while True:
+            page = await self._worker.store.due(REPORT_BATCH, after=after)
+            for due in page:
+                if due.fault and (due.run, due.wait.name) not in self._reported:
+                    self._reported.add((due.run, due.wait.name))
+                    remedy = f"`outlast doctor {due.run} --fix` rebuilds it"
+                    log.error("run %s, table of waits: %s; %s", due.run, due.fault, remedy)
+            if len(page) < REPORT_BATCH:
+                return
+            after = page[-1]
 
     async def _log_recovered(self) -> str:
         """A summary of the recovery at the start. Questions need no recovery: they are in the log."""
@@ -121,4 +137,14 @@ class Claimer:
         summary = await store.summary(run)
         if head is None or summary is None:
             return False
-        return head.ready or not (summary.held or summary.status is RunStatus.PAUSED)
+        if head.ready:
+            return True
+        if summary.queue in self._worker.slots and summary.status is RunStatus.WAITING:
+            return _may_be_due(summary, await store.now())  # it was released to wait
+        return not (summary.held or summary.status is RunStatus.PAUSED)
+
+
+def _may_be_due(summary: RunSummary, now: int) -> bool:
+    """Whether a timer of a run may be due. A summary shows only some of its waits."""
+    dues = [wait.due for wait in summary.waits if wait.kind == "timer" and wait.due is not None]
+    return summary.waiting > len(summary.waits) or any(due <= now for due in dues)

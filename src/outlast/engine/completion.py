@@ -15,7 +15,17 @@ from contextlib import suppress
 
 import msgspec
 
-from outlast.errors import AlreadyExists, Damaged, Illegal, NotFound, OutcomeUnknown, Overtaken, RunGone, StoreError
+from outlast.errors import (
+    AlreadyExists,
+    Damaged,
+    Illegal,
+    NotFound,
+    OutcomeUnknown,
+    Overtaken,
+    RunDeleted,
+    RunGone,
+    StoreError,
+)
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.ledger import Ledger, RunWriter
@@ -29,11 +39,12 @@ from outlast.ledger.reading import (
     read_events,
     state_of,
 )
+from outlast.ledger.slots import exclusive_slot
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle import decide
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import State
-from outlast.store import Journal
+from outlast.store import Head, Store
 
 log = logging.getLogger("outlast.engine")
 
@@ -57,7 +68,8 @@ async def complete_run(ledger: Ledger, run: RunId, created: e.RunCreated, ending
     for child in open_children(state):
         await cancel(ledger, child, "its parent has ended")
     if isinstance(ending, e.RunContinued):
-        successor = await _ensure_successor(ledger, created, ending)
+        head = await head_of(ledger.store, run)
+        successor = await _ensure_successor(ledger, head, created, ending, state)
         request = state.outline.cancel_inherited
         if request is not None:
             await cancel(ledger, successor, request.reason or "the run that it continues was cancelled", by=request.by)
@@ -68,7 +80,7 @@ async def complete_run(ledger: Ledger, run: RunId, created: e.RunCreated, ending
 async def _notify_parent(ledger: Ledger, run: RunId, created: e.RunCreated, ending: Ended) -> None:
     if created.parent and await _is_waited_for(ledger.store, run, created):
         try:
-            await ledger.deliver(RunId(created.parent), [_child_ended_event(created, ending)])
+            await ledger.deliver_end(RunId(created.parent), _child_ended_event(created, ending))
         except (RunGone, NotFound):
             pass  # the parent has the event already, or has ended itself
         except Damaged as damage:
@@ -107,12 +119,16 @@ async def _cancel_left_child(ledger: Ledger, parent: RunId, child: RunId) -> Run
             child = latest
     except RunGone:  # it ended meanwhile: its owner delivers the end
         return None
+    except RunDeleted:
+        with suppress(RunGone):
+            await ledger.deliver(parent, [e.ChildEnded(child=child, status="cancelled")])
+        return None
     except (Damaged, Illegal, *STRANGE) as error:
         log.error("run %s went back to before its child %s, which cannot be cancelled: %s", parent, child, error)
         return None
 
 
-async def has_cancel_request(store: Journal, run: RunId) -> bool:
+async def has_cancel_request(store: Store, run: RunId) -> bool:
     """Whether the log of a run has an open request to cancel it."""
     head = await head_of(store, run)
     requests = (await state_of(store, run, await lineage_of(store, head))).outline.requests
@@ -204,21 +220,29 @@ async def continuation_of(ledger: Ledger, run: RunId) -> RunId | None:
     ending = await ending_of(ledger.store, head)
     if not isinstance(ending, e.RunContinued):
         return None
-    return await _ensure_successor(ledger, await created_of(ledger.store, run), ending)
+    if await ledger.store.head(successor := RunId(ending.successor)) is not None:
+        return successor
+    state = await state_of(ledger.store, run, await lineage_of(ledger.store, head))
+    return await _ensure_successor(ledger, head, await created_of(ledger.store, run), ending, state)
 
 
-async def _ensure_successor(ledger: Ledger, created: e.RunCreated, ending: e.RunContinued) -> RunId:
-    """Create the successor of a run, if it does not exist, and return its id."""
-    successor = RunId(ending.successor)
+async def _ensure_successor(
+    ledger: Ledger, head: Head, created: e.RunCreated, ending: e.RunContinued, state: State
+) -> RunId:
+    """Create the successor of a run that ends at `head`, if it does not exist, and return its id. It has the attributes that
+    the run had in the end, and its exclusive key."""
+    successor, attributes = RunId(ending.successor), state.outline.attributes
     successor_created = msgspec.structs.replace(
-        created, params=ending.carried, key="", forked_from="", deferred=False, more=None
+        created, params=ending.carried, attributes=attributes, key="", forked_from="", deferred=False, more=None
     )
     with suppress(AlreadyExists):
-        await ledger.create_ready(successor, successor_created)
+        await ledger.create_ready(successor, successor_created, succeeds=True)
+    if created.exclusive:
+        await ledger.store.give(head.run, head.epoch, [exclusive_slot(created.exclusive).name])
     return successor
 
 
-async def _is_waited_for(store: Journal, run: RunId, created: e.RunCreated) -> bool:
+async def _is_waited_for(store: Store, run: RunId, created: e.RunCreated) -> bool:
     """Whether the parent waits for this run: whether it is the last run of the child's chain. It is not, if an earlier
     run of the chain was reopened."""
     child = child_of(created)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import time
 from typing import TYPE_CHECKING, Any
 
 from outlast.errors import NotFound
@@ -11,20 +12,23 @@ if TYPE_CHECKING:
     from outlast.functions.decorators import Workflow
 
 
+PUT_AGAIN_S = 6 * 3600.0
+"""A definition that no kept run names is collected a day after it was last put (S13): it is put again long before."""
+
+
 class Definitions:
-    """The definitions that this process has already stored."""
+    """The definitions that this process has stored, and when."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._stored: set[str] = set()
+        self._stored: dict[str, float] = {}
 
     async def keep(self, workflow: Workflow[..., Any]) -> str:
         """Store the definition of a workflow, and return its version."""
-        version = workflow.version
-        if version not in self._stored:
-            if not await self._blobs.has(version):
-                await self._blobs.put(workflow._document)
-            self._stored.add(version)
+        version, now = workflow.version, time()
+        if now - self._stored.get(version, -PUT_AGAIN_S) >= PUT_AGAIN_S:
+            await self._blobs.put(workflow._document)
+            self._stored[version] = now
         return version
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from outlast.engine import cancelling, children, inbox, result_reuse
 from outlast.engine.batch import Batch, CommandOutcome, is_out_of_order, redecide, without_closed
+from outlast.engine.evictor import LONG_LOG
 from outlast.engine.resuming import restart_code
 from outlast.engine.terminal_events import Ending, cancelled, checked_for_unawaited, needs_completion, terminal_event
 from outlast.errors import CRASH_LIMIT, NODE_INTERRUPTED, RUN_ENDED, Fenced, Overtaken, StoreError
@@ -90,6 +91,8 @@ class RunDriver:
         self.is_winding_down = False
         """Whether nothing more begins, though outcomes are still delivered and appended."""
         self.is_stopping = False
+        self.is_limited = created.queue in worker.slots
+        """Whether the run holds a slot of its queue, which others need while it only waits."""
         self.is_watched = False
         """Whether a check is scheduled that code which called `continue_as_new` ends in time."""
         self._waiters: list[asyncio.Future[Ending | None]] = []
@@ -99,6 +102,7 @@ class RunDriver:
         self.go_live()
         self.set_time()
         self.batch.pending += (self.created, e.RunStarted())
+        self.code.attributes = self.created.attributes
         self.code.begin(args, kwargs)
         self.is_writing = True
         try:
@@ -366,6 +370,8 @@ class RunDriver:
             self.abandon_run(error)
         finally:
             self.is_writing = False
+        if self.is_limited:
+            self.free_slots()
         return following
 
     def _has_more(self) -> bool:
@@ -592,10 +598,20 @@ class RunDriver:
     # --- idle runs
 
     def _should_release(self, to_begin: list[Command]) -> bool:
-        """Whether to release the run with this append, because it only waits and memory is crowded."""
-        if not self.worker.is_crowded or self.is_watched or any(type(command) is ChildCommand for command in to_begin):
+        """Whether to release the run with this append, because it only waits, and memory is crowded or others
+        need its slot."""
+        if (
+            not (self.worker.is_crowded or self.is_limited)
+            or self.is_watched
+            or any(type(command) is ChildCommand for command in to_begin)
+        ):
             return False
-        return not self._is_due_soon()
+        if self.writer.head.version < LONG_LOG:
+            return not self._is_due_soon()
+        other = self.worker.long_runs.keep(self)
+        if other is not None:
+            self.worker.spawn(other.release_if_idle())
+        return False
 
     def _is_due_soon(self) -> bool:
         soon = self.worker.ledger.clock() + SOON_US
@@ -611,6 +627,16 @@ class RunDriver:
         """Whether the run only waits for others, or for a distant time."""
         is_busy = self.is_writing or self.is_watched or self.in_flight or self.starting or self.is_winding_down
         return not (is_busy or self._has_more() or self._is_due_soon())
+
+    def free_slots(self) -> None:
+        """Release a run of a limited queue at once if it only waits."""
+        if self.is_limited and not self.is_over and self.is_idle:
+            self.worker.spawn(self._release_until_busy())
+
+    async def _release_until_busy(self) -> None:
+        while not self.is_over and self.is_idle:
+            await self.release_if_idle()
+            await asyncio.sleep(FIRST_PAUSE_S)  # another try is needed only if the store failed
 
     async def release_if_idle(self) -> None:
         """Release the run if it is still idle."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def deliver(driver: RunDriver) -> None:
-    """Deliver the entries of guests to the code, one by one. NewsHeard records the position at which the code received
+    """Deliver the entries of guests to the code, one by one. GuestEventsRead records the position at which the code received
     each."""
     if driver.has_news:
         await _catch_up(driver)
@@ -31,7 +31,7 @@ async def deliver(driver: RunDriver) -> None:
             return
         if delivery is not None and not driver.is_stopping:
             driver.set_time()
-            driver.batch.pending.append(e.NewsHeard(upto=entry.seq))
+            driver.batch.pending.append(e.GuestEventsRead(upto=entry.seq))
             delivery()
             driver.schedule_commands()
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import os
+import socket
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING
 from outlast.errors import StoreError
 from outlast.functions import registry
 from outlast.history.ids import RunId, WorkerId
+from outlast.store import WorkerInfo
 
 if TYPE_CHECKING:
     from outlast.engine.driver import RunDriver
@@ -50,6 +53,7 @@ class Lease:
         self.enrolled: tuple[str, ...] = ()
         """The workflows that the store knows of this worker."""
         self._worker = worker
+        self._started = 0
         self._confirming: asyncio.Task[None] | None = None
 
     @property
@@ -68,8 +72,13 @@ class Lease:
 
     async def begin(self) -> None:
         """Enrol the worker with the workflows that it claims runs of."""
-        sent, names = self.clock(), self.claimable()
-        await self._worker.store.enrol(self._worker.id, self.ttl, names)
+        store, own_clock = self._worker.store, self._worker.ledger.clock
+        now = own_clock()
+        skew = now - await store.now()
+        sent, names, queues = self.clock(), self.claimable(), self._worker.settings.queues or None
+        info = WorkerInfo(names, queues, socket.gethostname(), os.getpid(), self._started or now, skew)
+        self._started = info.started
+        await store.enrol(self._worker.id, self.ttl, info)
         self.until, self.enrolled = sent + self.ttl, names
 
     def claimable(self) -> tuple[str, ...]:

@@ -53,7 +53,8 @@ async def resume(driver: RunDriver, replay: Replay, running: Mapping[str, NodeCo
             command.restore(state)
         driver.close(command)
     driver.schedule_commands()  # a branch may begin between an outcome and the commands that followed from it
-    driver.has_news = True  # entries since the takeover were not announced to this driver
+    if driver.writer.has_missed_news:  # since the takeover
+        driver.has_news, driver.writer.has_missed_news = True, False
     driver.writer.arrived.extendleft(reversed(list(replay.news)))
     if state.outline.extends_cleanup:
         cancelling.extend(driver)

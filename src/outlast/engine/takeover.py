@@ -19,8 +19,10 @@ from outlast.engine.resuming import resume
 from outlast.engine.shielded_tasks import ShieldedTasks
 from outlast.errors import (
     TAKEOVER_FAILED,
+    Claimed,
     Conflict,
     Damaged,
+    NotAllowed,
     NotFound,
     OutlastError,
     Overtaken,
@@ -34,7 +36,7 @@ from outlast.functions.replay import Divergence, Replay
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger import RunWriter
-from outlast.ledger.reading import created_of, ending_of
+from outlast.ledger.reading import ending_of
 from outlast.lifecycle.decide import ends_at_once, next_request
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
@@ -143,12 +145,13 @@ class Takeovers:
         self._incomplete.add(run)
         self.retry_takeover(run, error)
 
-    async def adopt(self, claim: Claim) -> None:
-        """Take over a claimed run and continue it."""
+    async def adopt(self, claim: Claim, *, has_slots: bool = False) -> None:
+        """Take over a claimed run and continue it. A claim by name did not take the slots of the run's queue; unless it
+        `has_slots`, they are taken here, and if the queue is full, the run is released."""
         if claim.run in self._in_progress:
             self._claimed_twice.add(claim.run)
         else:
-            await self._take_over(claim.run, self._adopt(claim))
+            await self._take_over(claim.run, self._adopt(claim, has_slots=has_slots))
 
     async def resume_owned(self, writer: RunWriter) -> None:
         """Continue a run that this worker already owns, from its log."""
@@ -172,24 +175,43 @@ class Takeovers:
             self._in_progress.discard(run)
             self.release_extra_claims(run)
 
-    async def _adopt(self, claim: Claim) -> None:
+    async def _adopt(self, claim: Claim, *, has_slots: bool) -> None:
         old = self._worker.drivers.get(claim.run)
         if old is not None:
             if old.writer.epoch > claim.epoch:
                 return  # two claims at once, and the later one was adopted first
             old.leave()
+        if not has_slots and self._worker.slots and not await self._gets_slots(claim):
+            return
         writer = await self._worker.ledger.take_over(claim, hold=self._hold)
         is_interrupted = _is_interrupted(claim, writer.state)
         await self._resume_run(writer)
         if is_interrupted:
             self.recovered.count(claim, writer.state)
 
+    async def _gets_slots(self, claim: Claim) -> bool:
+        """Take the slots of a run's queue; if they are full, release the run. A run that is over needs none."""
+        worker, run = self._worker, claim.run
+        head, summary = await worker.store.head(run), await worker.store.summary(run)
+        slots = worker.slots.get(summary.queue) if summary is not None else None
+        if head is None or head.closed or summary is None or not slots:
+            return True
+        try:
+            full = await worker.store.take(run, claim.epoch, slots)
+        except NotAllowed as error:
+            raise Claimed(str(error)) from error
+        if full:
+            log.info("run %s waits: queue %s is full", run, summary.queue)
+            while head is not None and not await worker.store.release(run, worker.id, head.version, ready=True):
+                head = await worker.store.head(run)
+        return not full
+
     async def _resume_run(self, writer: RunWriter) -> None:
         await open_requested_branch(writer)
         for child in await cancel_left_children(self._worker.ledger, writer.run, writer.state):
             self._worker.advance_run(child)
         state = writer.state
-        created = await created_of(self._worker.store, writer.run)
+        created = await writer.created()
         workflow = registry.known(created.workflow)
         request = next_request(state)
         is_cancelled = isinstance(request, e.CancelRequested)

@@ -17,6 +17,7 @@ from typing import Any
 from outlast.engine.completion import complete_run
 from outlast.engine.definitions import Definitions
 from outlast.engine.driver import RunDriver
+from outlast.engine.evictor import LongRuns
 from outlast.engine.lease import Lease, since_boot
 from outlast.engine.takeover import Takeovers
 from outlast.engine.terminal_events import Ending
@@ -34,6 +35,7 @@ from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
 from outlast.ledger.ledger import system_clock
 from outlast.ledger.reading import holdings_of
+from outlast.ledger.slots import queue_slot
 from outlast.lifecycle.decide import next_request
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.settings import Settings
@@ -42,7 +44,7 @@ from outlast.store import Claim, Holding, Store
 log = logging.getLogger("outlast.engine")
 
 MAX_IDLE_RUNS = 200
-"""Runs that may stay in memory while they only wait."""
+"""Runs that may be in memory before those that only wait are released at once."""
 POLL_S = 0.005
 """Seconds between two checks for an operation of this process that is about to end."""
 
@@ -67,6 +69,7 @@ class Worker:
         clock = ledger.clock
         self.lease = Lease(self, settings.claim, since_boot if clock is system_clock else lambda: clock() / 1e6)
         self.drivers: dict[RunId, RunDriver] = {}
+        self.long_runs = LongRuns()
         self.definitions = Definitions(ledger.store.blobs)
         self.progress = Progress(ledger.store)
         self.lines = LogWriter(ledger.store, ledger.clock)
@@ -80,6 +83,8 @@ class Worker:
         """Set when there may be runs to claim."""
         self.own: set[RunId] | None = None if takes_over_others else set()
         """The unfinished runs to claim when they have no live owner, if this worker takes over no others."""
+        self.slots = {name: (queue_slot(name, limit),) for name, limit in settings.queue_limits.items()}
+        """The slots that a run of a limited queue needs while it is claimed, by the name of the queue."""
         self.unconfirmed_starts = UnconfirmedStarts(self)
         self.context = copy_context()
         """The context of workflow code: a copy of the context in which the engine was opened."""
@@ -106,7 +111,7 @@ class Worker:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether runs that only wait are released at once."""
+        """Whether runs that only wait are released at once, unless their log is long."""
         return self.own is None and len(self.drivers) > MAX_IDLE_RUNS
 
     def listen(self) -> None:
@@ -178,9 +183,12 @@ class Worker:
     def forget(self, driver: RunDriver) -> None:
         if self.drivers.get(driver.run) is driver:
             del self.drivers[driver.run]
+            self.long_runs.forget(driver)
             if self.own is not None and driver.writer.head.version and not driver.writer.state.is_closed:
                 self.own.add(driver.run)
             self.takeovers.release_extra_claims(driver.run)
+            if driver.is_limited:  # another run can have its slot
+                self.claim_wakeup.set()
 
     def has_run(self, run: RunId) -> bool:
         """Whether this worker drives the run or is taking it over."""
@@ -208,9 +216,12 @@ class Worker:
     async def claim(
         self, *, runs: Sequence[RunId] | None = None, workflows: Collection[str] | None = None, limit: int = 1
     ) -> list[Claim]:
-        """Claim runs for this worker, after confirming its lease."""
+        """Claim named runs for this worker, or runs of the workflows in its queues, after confirming its lease."""
         await self.lease.confirm()
-        return await self.store.claim(self.id, runs=runs, workflows=workflows, limit=limit)
+        if runs is not None:
+            return await self.store.claim(self.id, runs=runs, limit=limit)
+        queues = self.settings.queues or None
+        return await self.store.claim(self.id, workflows=workflows, queues=queues, slots=self.slots, limit=limit)
 
     def holdings(self) -> AsyncIterator[Holding]:
         """The runs that the store has assigned to this worker."""

@@ -8,7 +8,7 @@ runs until it is blocked. `new_commands` holds what it issued since, `open` what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,18 @@ from outlast.functions.stable_hash import StableFuture
 from outlast.functions.threaded import Dismissed, ThreadHandoff
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.values.attributes import check_count, is_same
 from outlast.values.context import ReplaySilencer, is_replaying
 from outlast.values.failures import error_from
 from outlast.values.secret_patterns import revealed_here
-from outlast.values.source_location import shown, user_place
+from outlast.values.source_location import Where, shown, user_place
 
 if TYPE_CHECKING:
     from outlast.functions.call import CallBase
     from outlast.functions.decorators import Workflow
 
+ATTRIBUTES = "search attributes:"
+"""The key of the note that changes search attributes."""
 REMEMBERED_FAILURES = 100
 """How many of the newest failures are kept with the node they came from."""
 
@@ -96,6 +99,8 @@ class Code:
         self.on_progress: Callable[[dict[str, Any]], None] | None = None
         self.progress: dict[str, Any] | None = None
         """The last progress that the code reported."""
+        self.attributes: Mapping[str, e.AttributeValue] = {}
+        """The search attributes of the run, as far as the code has run."""
         self.now_us = 0
         self.generation = 0
         """The newest branch that a person opened. Commands that are issued on it get new ids."""
@@ -245,6 +250,21 @@ class Code:
         if self._is_dismissed:
             raise _dismissed()
         self.new_commands[note.key] = note
+
+    def set_attributes(self, changes: Mapping[str, e.AttributeValue | None], place: Where | None) -> None:
+        """Record changes of search attributes. Those that are made before the code waits again become one event."""
+        changed = {name: value for name, value in changes.items() if not is_same(self.attributes.get(name), value)}
+        if not changed:
+            return
+        after = {name: value for name, value in {**self.attributes, **changed}.items() if value is not None}
+        check_count(f"{shown(place)}: set_attributes()", after)
+        self.attributes = after
+        before = self.new_commands.get(ATTRIBUTES)
+        if isinstance(before, Note) and isinstance(before.event, e.AttributesSet):
+            changed = {**before.event.attributes, **changed}
+        note = Note(ATTRIBUTES, e.AttributesSet(attributes=changed))
+        note.name, note.where = ", ".join(changed), place
+        self.note(note)
 
     def show_progress(self, progress: dict[str, Any]) -> None:
         """Keep the progress, and show it unless this is a replay."""

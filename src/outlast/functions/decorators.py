@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, overload
@@ -18,6 +18,8 @@ from outlast.definition.function import (
     NodeSpec,
     WorkflowSpec,
     checked_name,
+    checked_priority,
+    checked_queue,
     document,
     entry_of,
     fingerprint,
@@ -32,6 +34,7 @@ from outlast.functions.registry import register
 from outlast.functions.scope import current, current_node
 from outlast.history.ids import checked_run
 from outlast.values.arguments import Arguments
+from outlast.values.attributes import AttributeInput, checked_attributes
 from outlast.values.checked_text import checked_texts, words
 from outlast.values.source_location import shown, user_place
 
@@ -158,6 +161,16 @@ class Workflow(Generic[P, R]):
                 f"exclusive={pattern!r} of workflow {self._spec.name} has a field that is not a parameter: {error}"
             ) from error
 
+    @property
+    def _placing(self) -> dict[str, Any]:
+        """The queue, the priority and the fairness key of a run, as fields of RunCreated."""
+        options, spec = self._start_options, self._spec
+        return {
+            "queue": options.get("queue", spec.queue),
+            "priority": options.get("priority", spec.priority),
+            "fairness_key": options.get("fairness_key", ""),
+        }
+
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]:
         """Start a run on the engine that `async with outlast.open()` opened here: `handle = await flow.start(...)`. The
         same as `engine.start(flow, ...)` on that engine."""
@@ -208,20 +221,35 @@ class Workflow(Generic[P, R]):
         idempotency_key: str | None = None,
         title: str = "",
         tags: Sequence[str] = (),
+        attributes: Mapping[str, AttributeInput] | None = None,
         exclusive: str = "",
         start: bool | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        fairness_key: str | None = None,
     ) -> Workflow[P, R]:
         """The same workflow with options for its start. Options that are not given are kept. Starting it twice with one
-        `id` (the id of the run) or with one `idempotency_key` starts one run. Only one of the runs with the same
+        `id` (the id of the run) or with one `idempotency_key` starts one run. By its `attributes` a run is found in lists:
+        text, numbers, true or false, and times. Only one of the runs with the same
         `exclusive` text is live at a time. With `start=False` the run is only created:
-        `engine.begin` begins it."""
+        `engine.begin` begins it.
+
+        The run waits in `queue` until a worker of that queue has capacity. Runs with the greatest `priority` (-100 to 100)
+        begin first; among equals, the runs of each `fairness_key` (for example a customer) take turns."""
         key = _checked_id("idempotency_key", idempotency_key)
         named = {"id": None if id is None else checked_run(words("id", id)), "idempotency_key": key}
         texts = {"title": words("title", title), "exclusive": words("exclusive", exclusive)}
-        given = {**named, **texts, "tags": _checked_tags(tags)}
+        found = checked_attributes("attributes", attributes or {})
+        given = {**named, **texts, "tags": _checked_tags(tags), "attributes": found}
         chosen = StartOptions(self._start_options | {name: value for name, value in given.items() if value})
         if start is not None:
             chosen["start"] = start
+        if queue is not None:
+            chosen["queue"] = checked_queue(queue)
+        if priority is not None:
+            chosen["priority"] = checked_priority(priority)
+        if fairness_key is not None:
+            chosen["fairness_key"] = _checked_id("fairness_key", fairness_key or None) or ""
         if "id" in chosen and "idempotency_key" in chosen:
             raise InvalidInput("give id or idempotency_key, not both: either one makes the start idempotent")
         return Workflow(self._spec, chosen)
@@ -305,13 +333,17 @@ def workflow(
     on_restart: Literal["resume", "hold"] = "resume",
     exclusive: str = "",
     cleanup: float | timedelta = CLEANUP,
+    queue: str = "",
+    priority: int = 0,
 ) -> _WorkflowMaker: ...
 def workflow(fn: Any = None, /, **options: Any) -> Any:
     """Make a function a workflow: plain Python that continues from its log after a crash.
 
     Put every effect that must not happen twice into a node. `on_restart="hold"` lets a person decide after a crash. Of the
     runs with the same `exclusive` key, such as `"folder:{path}"` with a parameter `path`, one is live at a time. When a run
-    is cancelled, its `finally` and `except CancelledError` blocks have `cleanup` seconds (or a `timedelta`)."""
+    is cancelled, its `finally` and `except CancelledError` blocks have `cleanup` seconds (or a `timedelta`).
+
+    Its runs wait in `queue` until a worker of that queue has capacity, the greatest `priority` (-100 to 100) first."""
     return functools.partial(_workflow, **options) if fn is None else _workflow(fn, **options)
 
 
@@ -322,6 +354,8 @@ def _workflow(
     on_restart: Literal["resume", "hold"] = "resume",
     exclusive: str = "",
     cleanup: float | timedelta = CLEANUP,
+    queue: str = "",
+    priority: int = 0,
 ) -> Workflow[..., Any]:
     _require_function(fn, "workflow")
     if on_restart not in ("resume", "hold"):
@@ -332,7 +366,8 @@ def _workflow(
         )
     called = checked_name(name or fn.__name__, "workflow")
     key, seconds = words("exclusive", exclusive), _checked_cleanup(cleanup)
-    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds)
+    placing = checked_queue(queue), checked_priority(priority)
+    spec = WorkflowSpec(fn, called, fingerprint(fn), entry_of(fn), on_restart, key, seconds, *placing)
     made: Workflow[..., Any] = Workflow(spec)
     register(called, made)
     return made

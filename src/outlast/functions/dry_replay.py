@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from outlast.errors import NodeFailure, NotAllowed, NotFound, NotStorable, Unawaited
+from outlast.errors import NodeFailure, NotAllowed, NotStorable, Unawaited
 from outlast.functions.code import Code, Continue, reason_of
 from outlast.functions.commands import NodeCommand
 from outlast.functions.decorators import Workflow
@@ -22,9 +22,18 @@ from outlast.functions.replay import Divergence, Replay
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.history.lineage import Branch, Interval, holder, lineage
+from outlast.history.lineage import Interval
 from outlast.history.record import Entry, Record
-from outlast.ledger.reading import RecordEntries, branches_of, created_of, fold_within, head_of, records
+from outlast.ledger.reading import (
+    RecordEntries,
+    created_of,
+    end_of_branch,
+    fold_within,
+    head_at,
+    head_of,
+    lineage_of,
+    records,
+)
 from outlast.lifecycle.state import State
 from outlast.store import Blobs, Head, Store
 from outlast.values.codec import fetched
@@ -86,7 +95,7 @@ async def command_at(
     store: Store, run: RunId, workflow: Workflow[..., Any], node: str, upto: int
 ) -> NodeCommand | None:
     """The node call that the code waits for at event `upto`. None if there is none, or if code and log differ."""
-    log = await (await _Log.of(store, run, None)).cut(upto)
+    log = await _Log.of(store, run, upto=upto)
     code = Code(run, workflow)
     try:
         await Replay(code, await created_of(store, run), log).run()
@@ -101,13 +110,12 @@ async def command_at(
 class _Log:
     """A run up to an event of a branch; implements `Recorded` for a `Replay`."""
 
-    def __init__(self, store: Store, head: Head, branches: dict[int, Branch]) -> None:
+    def __init__(self, store: Store, head: Head) -> None:
         self.store = store
         self.head = head
         self.state = State()
         self.arrived: deque[Entry] = deque()
         self.remembered: list[RecordEntries] = []
-        self._branches = branches
         self._intervals: list[Interval] = []
         self._records: list[tuple[int, e.AnyEvent]] = []
 
@@ -120,26 +128,25 @@ class _Log:
         return sum(last - first + 1 for first, last in self._intervals)
 
     @classmethod
-    async def of(cls, store: Store, run: RunId, branch: int | None) -> _Log:
-        """The whole lineage of a branch; of the current one if `branch` is None."""
+    async def of(cls, store: Store, run: RunId, branch: int | None = None, *, upto: int | None = None) -> _Log:
+        """The whole lineage of a branch, or the lineage that ends at an event; by default that of the current branch."""
         head = await head_of(store, run)
-        branches = await branches_of(store, head)
-        if branch is not None and branch not in branches:
-            raise NotFound(f"run {run} has no branch {branch}; its newest is {head.branch}")
-        following = None if branch is None else branches.get(branch + 1)
-        return await cls._upto(store, run, branches, following.first - 1 if following else head.version)
+        if branch is not None:
+            head = await end_of_branch(store, head, branch)
+        elif upto is not None:
+            head = await head_at(store, head, upto)
+        return await cls._read(store, head)
 
     async def cut(self, last: int) -> _Log:
         """The same log with `last` as its last event."""
-        return await self._upto(self.store, self.run, self._branches, last)
+        return await self._read(self.store, await head_at(self.store, self.head, last))
 
     @classmethod
-    async def _upto(cls, store: Store, run: RunId, branches: dict[int, Branch], last: int) -> _Log:
-        there = holder(branches.values(), last)
-        log = cls(store, Head(run, last, b"", branch=there.id, branch_first=there.first), branches)
-        log._intervals = lineage(branches, there.id, last)
+    async def _read(cls, store: Store, head: Head) -> _Log:
+        log = cls(store, head)
+        log._intervals = await lineage_of(store, head)
         for interval in log._intervals:
-            async for record in records(store, run, *interval):
+            async for record in records(store, head.run, *interval):
                 log._take_in(record, *interval)
         return log
 

@@ -1,10 +1,9 @@
 """Replay: run the code of a run through its log.
 
 Events are processed in the order of the log. Outcomes are delivered to the code, which runs until it is blocked. Every
-command in the log must be among those that the code issued, with the same name and the same inputs. What guests appended is
-delivered at NewsHeard, where the live code received it. If code and log disagree, nothing is guessed: `Divergence` says what
-the log holds and what the code requested, and the run is held.
-"""
+command in the log must be among those that the code issued, with the same name and the same inputs. What guests appended
+is delivered at GuestEventsRead, where the live code received it. If code and log disagree, nothing is guessed:
+`Divergence` says what the log holds and what the code requested, and the run is held."""
 
 from __future__ import annotations
 
@@ -14,17 +13,20 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from outlast.errors import InvalidInput
 from outlast.execution.log_capture import replays_silenced
-from outlast.functions.code import Code
+from outlast.functions.code import ATTRIBUTES, Code
 from outlast.functions.commands import ChildCommand, Command, NodeCommand, Note, QuestionCommand, TimerCommand
 from outlast.functions.deliveries import decode_delivery
 from outlast.history import events as e
 from outlast.history.ids import RunId, input_hash, question_of
 from outlast.history.record import Entry, Kind, Record
+from outlast.ledger.blob_names import is_elsewhere
 from outlast.ledger.reading import RecordEntries, lineage_of, read_entries
+from outlast.lifecycle.attributes import attributes_text
 from outlast.lifecycle.state import State
 from outlast.lifecycle.transitions import CONTROL
 from outlast.store import Head, Store
-from outlast.values.codec import fetched, is_elsewhere
+from outlast.values.attributes import is_same
+from outlast.values.codec import fetched
 
 _GUESTS = (Kind.GUEST, Kind.CONTROL)
 MAX_SHOWN = 5
@@ -59,6 +61,7 @@ class Replay:
     def __init__(self, code: Code, created: e.RunCreated, writer: Recorded) -> None:
         self._code = code
         self._created = created
+        code.attributes = created.attributes
         self._writer = writer
         self._blobs = writer.store.blobs
         self.news: deque[Entry] = deque()
@@ -157,7 +160,7 @@ class Replay:
         self._code.now_us = time
         self._code.resolve_timer(command)
 
-    async def heard(self, event: e.NewsHeard, seq: int, time: int) -> None:
+    async def guest_events_read(self, event: e.GuestEventsRead, seq: int, time: int) -> None:
         while self.news and self.news[0].seq <= event.upto:
             entry = self.news.popleft()
             deliver = await decode_delivery(self._code, entry.event, self._blobs)
@@ -168,7 +171,8 @@ class Replay:
             deliver()
 
     def keep(self, event: e.AnyEvent, seq: int, time: int) -> None:
-        """An event of a guest that an owner copied from a branch that was left, or from the run this one was forked from."""
+        """An event of a guest that an owner copied from a branch that was left, or from the run this one was forked
+        from."""
         self.news.append(Entry(seq, 0, time, event))
 
     def cancelled(self, event: e.CleanupStarted, seq: int, time: int) -> None:
@@ -290,6 +294,18 @@ class Replay:
                 seq,
             )
 
+    def attributed(self, event: e.AttributesSet, seq: int, _time: int) -> None:
+        note, logged = self._code.new_commands.pop(ATTRIBUTES, None), attributes_text(event.attributes)
+        if not isinstance(note, Note) or not isinstance(note.event, e.AttributesSet):
+            raise self._divergence(f"the search attributes {logged}", seq)
+        wanted, had = note.event.attributes, event.attributes
+        if wanted.keys() != had.keys() or not all(is_same(value, had[name]) for name, value in wanted.items()):
+            raise Divergence(
+                f"at event {seq} the log has the search attributes {logged}; "
+                f"the code sets {attributes_text(wanted)}{note.location}",
+                seq,
+            )
+
     def closed(self, key: str) -> None:
         """The code closed it, or the end of the run did; in the second case it is open again for code that continues."""
         self._code.to_close.pop(key, None)
@@ -324,7 +340,7 @@ _HANDLERS: dict[type[e.Event], Handler] = {
     e.TimerCancelled: lambda self, event, _, __: self.closed(f"timer:{event.timer}"),
     e.InteractionRequested: Replay.asked,
     e.InteractionWithdrawn: lambda self, event, _, __: self.closed(f"interaction:{question_of(event.interaction)}"),
-    e.NewsHeard: Replay.heard,
+    e.GuestEventsRead: Replay.guest_events_read,
     e.ChildStarted: Replay.child_started,
     e.ChildEnded: Replay.keep,
     e.InteractionAnswered: Replay.keep,
@@ -334,6 +350,7 @@ _HANDLERS: dict[type[e.Event], Handler] = {
         f"step end:{event.step}", f"the end of step {event.step!r}", seq
     ),
     e.DecisionRecorded: Replay.decided,
+    e.AttributesSet: Replay.attributed,
 }
 """How a replay handles each event of an owner. Events that are missing here have no effect."""
 

@@ -1,4 +1,5 @@
-"""The verbs of workflow code: gather, race, first, sleep, now, random, uuid, step, ask, approve, continue_as_new."""
+"""The verbs of workflow code: gather, race, first, sleep, now, random, uuid, step, set_attributes, ask, approve,
+continue_as_new."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 import random as chances
 import sys
 import uuid as uuids
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from types import FrameType
@@ -20,6 +21,7 @@ from outlast.functions.code import Continue
 from outlast.functions.commands import Note, QuestionCommand, TimerCommand
 from outlast.functions.scope import Scope, current, require_scope
 from outlast.history import events as e
+from outlast.values.attributes import AttributeInput, checked_changes
 from outlast.values.checked_text import words
 from outlast.values.codec import codec_for
 from outlast.values.schemas import schema_of
@@ -210,6 +212,16 @@ class step:
             current.reset(self._token)
         if kind is None:
             self._code.note(Note(f"step end:{self._name}", e.StepCompleted(step=self._name)))
+
+
+# --- search attributes -------------------------------------------------------------------------------------------------
+
+
+def set_attributes(attributes: Mapping[str, AttributeInput | None], /) -> None:
+    """Set search attributes of this run, by which lists of runs are filtered and sorted; None removes one. Other attributes
+    are kept. It does not wait: the change is recorded together with what the workflow does next."""
+    scope, place = require_scope("set_attributes()"), user_place()
+    scope.code.set_attributes(checked_changes(f"{shown(place)}: set_attributes()", attributes), place)
 
 
 # --- questions -----------------------------------------------------------------------------------------------------------

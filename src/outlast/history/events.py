@@ -20,6 +20,16 @@ Value: TypeAlias = Raw
 Cursor: TypeAlias = int | str
 """The read position in the source of a trigger; numbers compare as numbers, texts as texts."""
 
+
+class Moment(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """A point in time as the value of a search attribute, in microseconds since 1970, UTC."""
+
+    time: int
+
+
+AttributeValue: TypeAlias = bool | int | float | str | Moment
+"""The value of a search attribute: true or false, a number, text, or a time."""
+
 NULL = Raw(b"null")
 NO_TIME = 0.0
 """The default of durations. msgspec omits a float only if it is this very object."""
@@ -86,6 +96,10 @@ class RunCreated(Event, frozen=True, kw_only=True):
     """Whether the run begins only when a user starts it."""
     trace: str = ""
     """The W3C trace context of the caller (`traceparent`)."""
+    queue: str = ""
+    priority: int = 0
+    fairness_key: str = ""
+    attributes: dict[str, AttributeValue] = {}
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -178,6 +192,12 @@ class RunRecovered(Event, frozen=True, kw_only=True):
     previous_branch: int = 0
     new_branch: int = 0
     cutoff: int = 0
+
+
+class AttributesSet(Event, frozen=True, kw_only=True):
+    """Search attributes that the workflow code set; null removes one."""
+
+    attributes: dict[str, AttributeValue | None]
 
 
 class VersionChanged(Event, frozen=True, kw_only=True):
@@ -395,7 +415,7 @@ class TimerCancelled(Event, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class NewsHeard(Event, frozen=True, kw_only=True):
+class GuestEventsRead(Event, frozen=True, kw_only=True):
     """The owner has read the events of guests up to this event. Guests append at any time, also before an append that the
     owner made without having read them. This event records the order in which the run received events, for replay."""
 
@@ -475,6 +495,7 @@ AnyEvent: TypeAlias = (
     | RunContinued
     | RunRecovered
     | VersionChanged
+    | AttributesSet
     | BranchOpened
     | JumpRequested
     | Recalled
@@ -500,7 +521,7 @@ AnyEvent: TypeAlias = (
     | TimerSet
     | TimerFired
     | TimerCancelled
-    | NewsHeard
+    | GuestEventsRead
     | DecisionRecorded
     | TriggerRegistered
     | TriggerInputReceived

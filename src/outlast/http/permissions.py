@@ -20,8 +20,10 @@ Permission: TypeAlias = Literal[
     "runs:rewind",
     "runs:fork",
     "runs:activate",
+    "runs:migrate",
     "runs:repair",
     "runs:bulk",
+    "runs:delete",
     "sweeper:run",
     "audit:list",
     "tokens:manage",
@@ -30,7 +32,9 @@ ROLES: tuple[Role, ...] = get_args(Role)
 PERMISSIONS: tuple[Permission, ...] = get_args(Permission)
 
 VIEWER: frozenset[Permission] = frozenset(("workflows:read", "runs:read", "workers:read", "metrics:read"))
-OPERATOR: frozenset[Permission] = VIEWER | {each for each in PERMISSIONS if each.startswith("runs:")}
+_FINAL: frozenset[Permission] = frozenset(("runs:delete",))
+"""What cannot be undone."""
+OPERATOR: frozenset[Permission] = VIEWER | {each for each in PERMISSIONS if each.startswith("runs:")} - _FINAL
 GRANTED: dict[Role, frozenset[Permission]] = {
     "viewer": VIEWER,
     "operator": OPERATOR,

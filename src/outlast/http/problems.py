@@ -53,6 +53,7 @@ HTTP_CODES: dict[str, tuple[int, str]] = {
 """Every code of the HTTP layer with its status and its remedy; all other codes are those of `outlast.errors`."""
 
 STATUS_OF: dict[type[OutlastError], int] = {
+    errors.RunDeleted: 410,
     errors.NotFound: 404,
     errors.InvalidInput: 422,
     errors.NotAllowed: 409,

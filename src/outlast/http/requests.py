@@ -38,11 +38,29 @@ class CountRuns(Query, frozen=True, kw_only=True):
     since: Annotated[Number, Meta(description="Created at or after this time, in microseconds.")] | UnsetType = UNSET
     until: Annotated[Number, Meta(description="Created before this time, in microseconds.")] | UnsetType = UNSET
     children: Annotated[bool, Meta(description="False leaves out the children of other runs.")] = True
+    prefix: Annotated[RunText, Meta(description="The beginning of the id.")] = ""
+    queue: Text = ""
+    attribute: Annotated[
+        tuple[Text, ...],
+        Meta(
+            description="Conditions on search attributes, such as `customer=acme` or `total>=10`; may be given several "
+            "times. Operators are = < <= > >=. A value in double quotes is text; otherwise true and false, numbers and "
+            "times with a zone are what they look like."
+        ),
+    ] = ()
     held: Annotated[bool, Meta(description="Only held runs, or only the others.")] | UnsetType = UNSET
     asks: Annotated[bool, Meta(description="Only runs that wait for a person, or only the others.")] | UnsetType = UNSET
 
 
 class ListRuns(CountRuns, frozen=True, kw_only=True):
+    sort: Annotated[
+        str,
+        Meta(
+            pattern="^(-?[a-z][a-z0-9_]{0,62})?$",
+            description="The attribute to sort by, with - before it from the greatest down. Only runs that have it are "
+            "listed.",
+        ),
+    ] = ""
     limit: Limit = 50
     cursor: Cursor = ""
 
@@ -124,6 +142,24 @@ class ListAudit(Query, frozen=True, kw_only=True):
     cursor: Cursor = ""
 
 
+Attribute: TypeAlias = Annotated[
+    Raw,
+    Meta(
+        description='Text, a number, true or false, or a time with a zone as `{"time": "2026-11-30T12:00:00Z"}`.',
+        extra_json_schema={
+            "anyOf": [
+                {"type": ["string", "number", "boolean"]},
+                {
+                    "type": "object",
+                    "properties": {"time": {"type": "string", "format": "date-time"}},
+                    "required": ["time"],
+                },
+            ]
+        },
+    ),
+]
+
+
 class StartBody(Body, frozen=True, kw_only=True):
     workflow: Annotated[str, Meta(min_length=1, max_length=1000)]
     params: Annotated[Raw, Meta(description="The parameters.", extra_json_schema={"type": "object"})] = field(
@@ -132,6 +168,18 @@ class StartBody(Body, frozen=True, kw_only=True):
     id: Annotated[RunText, Meta(description="The id of the run; the same id is the same start.")] = ""
     title: Text = ""
     tags: Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=1000)], ...], Meta(max_length=100)] = ()
+    queue: Annotated[str, Meta(max_length=100, description="The queue in which the run waits.")] | UnsetType = UNSET
+    priority: (
+        Annotated[int, Meta(ge=-100, le=100, description="Of the runs that wait, the greatest begins first.")]
+        | UnsetType
+    ) = UNSET
+    fairness_key: Annotated[str, Meta(max_length=200, description="The runs of each key take turns.")] | UnsetType = (
+        UNSET
+    )
+    attributes: Annotated[
+        dict[str, Attribute],
+        Meta(description="Search attributes of the run, by name."),
+    ] = {}
     start: Annotated[bool, Meta(description="False creates the run only: `start` begins it.")] = True
     wait: Annotated[float, Meta(ge=0, le=60, description="Seconds to wait for the result.")] = 0.0
 
@@ -200,6 +248,24 @@ class BulkBody(ReasonBody, frozen=True, kw_only=True):
         tuple[BulkTarget, ...], Meta(max_length=10_000, description="These runs, instead of a filter.")
     ] = ()
     value: Annotated[Raw, Meta(description="The answer, for the action `answer`.")] | UnsetType = UNSET
+    force: Annotated[bool, Meta(description="For the action `delete`: also runs that can be resumed.")] | UnsetType = (
+        UNSET
+    )
+
+
+class DeleteRun(Query, frozen=True, kw_only=True):
+    force: Annotated[
+        bool, Meta(description="Also a run that is held or can be resumed, or that another one needs.")
+    ] = False
+    reason: Text = ""
+
+
+class PruneBody(ReasonBody, frozen=True, kw_only=True):
+    older: Annotated[float, Meta(ge=0, le=3_153_600_000, description="Seconds since the run ended.")]
+    workflow: Text = ""
+    status: Annotated[tuple[RunStatus, ...], Meta(description="Only runs in these statuses.")] = ()
+    force: Annotated[bool, Meta(description="Also runs that can be resumed, or that another one needs.")] = False
+    dry_run: Annotated[bool, Meta(description="Only report.")] = False
 
 
 class BulkResults(Query, frozen=True, kw_only=True):
@@ -223,6 +289,10 @@ class LeavingBody(ReasonBody, frozen=True, kw_only=True):
     children: Annotated[Children, Meta(description="Children that the new branch leaves: cancel or keep them.")] = (
         "cancel"
     )
+
+
+class MigrateBody(LeavingBody, frozen=True, kw_only=True):
+    pass
 
 
 class RetryBody(LeavingBody, frozen=True, kw_only=True):

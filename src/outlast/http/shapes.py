@@ -235,6 +235,28 @@ class ControlView(View, frozen=True, kw_only=True):
     branch: int
 
 
+class ReplayView(View, frozen=True, kw_only=True):
+    """Whether the current code of the server agrees with the log of a run. `upto` is the last event after which a branch
+    may begin; `divergence` says what the log holds and what the code requested. `left` counts the completed nodes after
+    `upto`."""
+
+    run: str
+    workflow: str
+    branch: int
+    events: int
+    upto: int
+    agrees: bool
+    divergence: str | None
+    seq: int | None
+    left: int
+
+
+class MigratedView(ControlView, frozen=True, kw_only=True):
+    """A run that was moved to the current code."""
+
+    replay: ReplayView
+
+
 class ResumedView(ControlView, frozen=True, kw_only=True):
     """A run after `resume`: its state after recovery, what was recovered, and its open questions."""
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from outlast.errors import AlreadyExists, InvalidInput, NotFound
 from outlast.functions import registry
@@ -61,7 +63,9 @@ async def _start(state: ServerState, body: StartBody, key: str, by: str, trace: 
     args, kwargs = arguments_of(workflow, body.params)
     if key and body.id:
         raise InvalidInput("give an id or the header Idempotency-Key, not both: either one makes the start idempotent")
-    given: dict[str, Any] = {"idempotency_key": key or None, "id": body.id or None}
+    placing = {"queue": body.queue, "priority": body.priority, "fairness_key": body.fairness_key}
+    given: dict[str, Any] = {name: value for name, value in placing.items() if value is not UNSET}
+    given |= {"idempotency_key": key or None, "id": body.id or None, "attributes": attributes_of(body.attributes)}
     chosen = workflow.options(title=body.title, tags=body.tags, start=body.start, **given)
     chosen._start_options["by"] = by
     chosen._start_options["trace"] = trace
@@ -113,6 +117,18 @@ def arguments_of(workflow: Workflow[..., Any], params: Raw) -> tuple[tuple[Any, 
         noun = "parameter" if len(missing) == 1 else "parameters"
         raise InvalidInput(f"{noun} {', '.join(missing)} missing; the signature is {arguments.shown}")
     return arguments.unpack(params)
+
+
+def attributes_of(given: Mapping[str, Raw]) -> dict[str, Any]:
+    """Search attributes from JSON."""
+    found = {name: value_of(raw, f"attributes.{name[:80]}") for name, raw in given.items()}
+    for name, value in found.items():
+        if isinstance(value, dict) and value.keys() == {"time"}:
+            try:
+                found[name] = datetime.fromisoformat(value["time"])
+            except (TypeError, ValueError):
+                raise InvalidInput(f"attributes.{name}: {value['time']!r} is not a time") from None
+    return found
 
 
 def value_of(raw: Raw, where: str) -> Any:

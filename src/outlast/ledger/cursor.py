@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING
 from outlast.errors import Damaged, Fenced
 from outlast.history import events as e
 from outlast.history.ids import AppendId, RunId, WorkerId
-from outlast.history.lineage import Branch, Interval, holder, lineage
+from outlast.history.lineage import Branch
 from outlast.history.record import Entry, Kind, Record, entries, follows
-from outlast.ledger.reading import RecordEntries, branches_of, fold_within, records, state_of
+from outlast.ledger.reading import (
+    RecordEntries,
+    branches_around,
+    created_of,
+    fold_within,
+    head_at,
+    lineage_of,
+    records,
+    state_of,
+)
 from outlast.lifecycle.draft import Draft
 from outlast.lifecycle.state import State
 from outlast.store import Head, Store
@@ -31,6 +40,8 @@ class LogCursor:
         self.state = state
         self.news: Callable[[], None] | None = None
         """Called when a guest of this process has written to the run."""
+        self.has_missed_news = False
+        """Whether a guest has written while there was nobody to call."""
         self.arrived: deque[Entry] = deque()
         """Events of guests that the owner has not processed yet, in the order of the log; the owner removes them."""
         self.remembered: list[RecordEntries] = []
@@ -53,23 +64,21 @@ class LogCursor:
         """The key of the digests of the log."""
         return self._ledger.key
 
+    async def created(self) -> e.RunCreated:
+        """The first event of the run."""
+        first = self.remembered[0][1][0] if self.remembered else None
+        return first if isinstance(first, e.RunCreated) else await created_of(self.store, self.run)
+
     # --- branches
 
-    async def branches(self, cutoff: int | None = None) -> dict[int, Branch]:
-        """All branches of the run; only the ancestors of the current branch, if the cutoff lies on its lineage."""
-        if cutoff is not None:
-            ancestors = await branches_of(self.store, self.head, ancestors_only=True)
-            if _is_within(cutoff, lineage(ancestors, self.head.branch, self.head.version)):
-                return ancestors
-        return await branches_of(self.store, self.head)
+    async def branches(self, cutoff: int) -> dict[int, Branch]:
+        """The current branch, the one that holds the event at `cutoff`, and those that they descend from."""
+        return await branches_around(self.store, self.head, cutoff)
 
     async def state_at(self, cutoff: int) -> State:
         """The state of the lineage that ends at `cutoff`, on any branch."""
-        return await self._state_at(cutoff, await self.branches(cutoff))
-
-    async def _state_at(self, cutoff: int, branches: dict[int, Branch]) -> State:
-        holding = holder(branches.values(), cutoff)
-        return await state_of(self.store, self.run, lineage(branches, holding.id, cutoff))
+        there = await head_at(self.store, self.head, cutoff)
+        return await state_of(self.store, self.run, await lineage_of(self.store, there))
 
     # --- events of other writers
 
@@ -88,7 +97,7 @@ class LogCursor:
                 raise Damaged("the record does not follow the previous one", run=self.run, seq=record.first)
             found = entries(record)
             if found and isinstance(found[0].event, e.BranchOpened):
-                await self._follow_branch(record, found[0].event)
+                await self._follow_branch(record)
             else:
                 fold_within(self.state, record, record.first, record.last)
             self.head = self._head_at(record)
@@ -112,10 +121,9 @@ class LogCursor:
         if kind is Kind.OWNER or record.epoch >= self.epoch:
             raise self._fenced(f"epoch {record.epoch} wrote event {record.first}")
 
-    async def _follow_branch(self, record: Record, event: e.BranchOpened) -> None:
+    async def _follow_branch(self, record: Record) -> None:
         """Follow a branch that the previous owner opened before our takeover, or our own append whose answer was lost."""
-        branches = await branches_of(self.store, self._head_at(record))
-        self.state = await state_of(self.store, self.run, lineage(branches, event.branch, record.last))
+        self.state = await state_of(self.store, self.run, await lineage_of(self.store, self._head_at(record)))
         self._draft = Draft(self.state)
         self.remembered = []
 
@@ -136,7 +144,3 @@ class LogCursor:
     def _fenced(self, why: str) -> Fenced:
         self._ledger.forget_fenced(self)
         return Fenced(f"epoch {self.epoch} of run {self.run} has ended, because the run has a newer owner: {why}")
-
-
-def _is_within(seq: int, intervals: Sequence[Interval]) -> bool:
-    return seq == 0 or any(first <= seq <= last for first, last in intervals)

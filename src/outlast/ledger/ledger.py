@@ -12,16 +12,18 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from outlast.errors import Damaged, Illegal, InvalidInput, NotAllowed, NotFound, RunGone, StoreError
+from outlast.errors import Damaged, Illegal, InvalidInput, NotAllowed, RunGone, StoreError
 from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId, WorkerId, checked_run, uuid7
 from outlast.history.record import Kind, Record, chained, genesis
+from outlast.ledger.blob_names import hashes_in
 from outlast.ledger.cursor import LogCursor
 from outlast.ledger.group_commit import GroupCommit, Measures
-from outlast.ledger.reading import RecordEntries, head_of, lineage_of, lost_end, sound_head, state_of
+from outlast.ledger.reading import RecordEntries, head_of, lineage_of, lost_end, missing, sound_head, state_of
+from outlast.ledger.slots import exclusive_slot, refused
 from outlast.ledger.verification import STRANGE
-from outlast.ledger.writer import RunWriter, already_exists
+from outlast.ledger.writer import RunWriter, exists
 from outlast.lifecycle import decide
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.state import State
@@ -30,6 +32,9 @@ from outlast.lifecycle.transitions import CONTROL, GUEST_DATA, RECEIPTS
 from outlast.store import LANDED, Append, Claim, Head, Lost, Notify, Outcome, Store
 
 log = logging.getLogger("outlast.ledger")
+
+MAX_SHARED_ENDS, MAX_SHARED_BYTES = 500, 262_144
+"""Ends of children in one append at most, and bytes of their outputs."""
 
 
 def system_clock() -> int:
@@ -51,6 +56,8 @@ class Ledger:
         self._writers: dict[RunId, RunWriter] = {}
         self._write_locks: WeakValueDictionary[RunId, asyncio.Lock] = WeakValueDictionary()
         """Locks of the runs that guests of this process are writing to."""
+        self._child_ends: dict[RunId, dict[str, e.ChildEnded]] = {}
+        """The ends of children, by parent and child, that are to be delivered."""
         self._listeners: list[Notify] = []
         self._end_news: Callable[[], None] | None = None
         self.observers: list[Callable[[Sequence[Append], float], None]] = []
@@ -110,7 +117,12 @@ class Ledger:
 
         try:
             writer = await self._open(claim, upto)
-            await writer.take_over(decided)
+            self.remember(writer)  # before its first append: it must not miss news of what follows that
+            try:
+                await writer.take_over(decided)
+            except BaseException:
+                self.forget(writer)
+                raise
         except NotAllowed:
             await self._release(claim, as_found=True)
             raise
@@ -119,7 +131,6 @@ class Ledger:
             if isinstance(error, Damaged):
                 raise
             raise Damaged(f"the log cannot be read: {error!r}", run=claim.run) from error
-        self.remember(writer)
         return writer
 
     async def _open(self, claim: Claim, upto: int | None) -> RunWriter:
@@ -166,27 +177,62 @@ class Ledger:
 
     # --- guests
 
-    async def create_ready(self, run: RunId, created: e.RunCreated) -> None:
-        """Create a run without an owner; the first worker that claims it starts it."""
+    async def create_ready(self, run: RunId, created: e.RunCreated, *, succeeds: bool = False) -> None:
+        """Create a run without an owner; the first worker that claims it starts it. A run that `succeeds` another one has
+        its exclusive key too. Raises `NotAllowed` if another run has the key."""
         checked_run(run)
         state, now = State(), self.clock()
         apply(state, created, 1, now)
         birth = Head(run, 0, genesis(run, self.key))
         append = self._guest_append(birth, [created], Kind.GUEST, self.new_append_id(), now)
-        outcome = await self.commit(Append(append.record, append.head, summarise(run, state)))
-        if outcome is not LANDED:
-            raise already_exists(run)
+        takes = (exclusive_slot(created.exclusive, succeeds=succeeds),) if created.exclusive else ()
+        outcome = await self.commit(replace(append, summary=summarise(run, state), takes=takes))
+        if isinstance(outcome, Lost):
+            raise refused(outcome, run) if outcome.why == "slot" else await exists(self.store, run, outcome)
 
     async def deliver(self, run: RunId, events: Sequence[e.AnyEvent], *, branch: int | None = None) -> int:
         """Append a guest's data or requests; returns the seq of the first event. An event that ends a wait needs it open.
 
         Guests of one run write one after the other: if a thousand wrote at once, all but one would lose, again and
         again."""
+        async with self._write_lock(run):
+            return await self._deliver(run, events, branch)
+
+    async def deliver_end(self, run: RunId, ended: e.ChildEnded) -> None:
+        """Append the end of a child. Ends that wait until this process may write to the run share one append. `RunGone` if
+        the run does not wait for the child, also because it has the end already."""
+        waiting = self._child_ends.setdefault(run, {})
+        waiting[ended.child] = ended
+        try:
+            async with self._write_lock(run):
+                if ended.child in waiting:  # else it was in the append of another one
+                    await self._deliver_ends(run, ended, waiting)
+        finally:
+            waiting.pop(ended.child, None)
+            if not waiting:
+                self._child_ends.pop(run, None)
+
+    async def _deliver_ends(self, run: RunId, first: e.ChildEnded, waiting: dict[str, e.ChildEnded]) -> None:
+        ends, size = [first], 0
+        for each in waiting.values():
+            size += len(each.output)
+            if each is not first and size < MAX_SHARED_BYTES and len(ends) < MAX_SHARED_ENDS:
+                ends.append(each)
+        try:
+            await self._deliver(run, ends, None)
+        except RunGone:
+            if len(ends) == 1:
+                raise
+            await self._deliver(run, [first], None)  # the run does not wait for one of the others
+        else:
+            for each in ends:
+                waiting.pop(each.child, None)
+
+    def _write_lock(self, run: RunId) -> asyncio.Lock:
         lock = self._write_locks.get(run)
         if lock is None:
             lock = self._write_locks[run] = asyncio.Lock()
-        async with lock:
-            return await self._deliver(run, events, branch)
+        return lock
 
     async def _deliver(self, run: RunId, events: Sequence[e.AnyEvent], branch: int | None) -> int:
         kind = _guest_kind(events)
@@ -205,7 +251,7 @@ class Ledger:
                     f"run {run} does not wait for {' or '.join(needs)}: it was answered, withdrawn or never opened"
                 )
             if outcome.head is None:
-                raise NotFound(f"there is no run {run}")
+                raise await missing(self.store, run)
             head = outcome.head
 
     def _guest_append(
@@ -225,7 +271,9 @@ class Ledger:
         after = Head(
             head.run, record.last, digest, head.epoch, head.branch, head.branch_first, head.closed, not head.closed
         )
-        return Append(record, after, None, (), closes, needs)
+        return Append(
+            record, after, None, (), closes, needs, blobs=hashes_in(events, body, frozenset(map(type, events)))
+        )
 
     # --- committing and announcing
 
@@ -256,7 +304,11 @@ class Ledger:
 
     def _notify_writer(self, run: RunId) -> None:
         writer = self._writers.get(run)
-        if writer is not None and writer.news is not None:
+        if writer is None:
+            return
+        if writer.news is None:
+            writer.has_missed_news = True
+        else:
             writer.news()
 
     def _on_changes(self, runs: frozenset[RunId]) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from outlast.errors import Damaged, NotFound
+from outlast.errors import Damaged, NotFound, RunDeleted
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.lineage import ROOT, Branch, Interval, lineage, opened
@@ -19,7 +19,7 @@ from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import UNFINISHED
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Claims, Head, Holding, Journal, Page, RunFilter, Store
+from outlast.store import Claims, Deletion, Head, Holding, Journal, Page, RunFilter, Store, Tombstone
 
 Ended: TypeAlias = decide.Ending
 PAGE_SIZE = 1000
@@ -29,11 +29,29 @@ MISSING_EVENT = "the event is missing from the log"
 WRONG_HEAD = "the head of the run differs from the end of its log"
 
 
-async def head_of(store: Journal, run: RunId) -> Head:
+async def missing(store: Deletion, run: RunId) -> NotFound:
+    """The error to raise for a run that has no head: it was deleted, or never existed."""
+    tombstone = await store.tombstone(run)
+    if tombstone is None:
+        return NotFound(f"there is no run {run}")
+    return RunDeleted(f"run {run} {deletion(tombstone)}", run=run)
+
+
+def deletion(tombstone: Tombstone) -> str:
+    """When a run was deleted, by whom and why: a predicate whose subject is the run."""
+    from outlast.lifecycle.timeline.phrases import moment
+
+    when = moment(tombstone.deleted)
+    on = f" on {when:%Y-%m-%d %H:%M} UTC" if when is not None else ""
+    by = f" by {tombstone.by}" if tombstone.by else ""
+    return f"was deleted{on}{by}{f': {tombstone.reason}' if tombstone.reason else ''}"
+
+
+async def head_of(store: Store, run: RunId) -> Head:
     """The head of a run that must exist."""
     head = await store.head(run)
     if head is None:
-        raise NotFound(f"there is no run {run}")
+        raise await missing(store, run)
     return head
 
 
@@ -150,6 +168,54 @@ async def branches_of(store: Journal, head: Head, *, ancestors_only: bool = Fals
         else:
             number, first = number - 1, event.previous_first
     return found
+
+
+async def branches_around(store: Journal, head: Head, seq: int) -> dict[int, Branch]:
+    """The current branch, the one that holds the event at `seq`, and those that they descend from."""
+    found = await branches_of(store, head, ancestors_only=True)
+    if any(first <= seq <= last for first, last in lineage(found, head.branch, head.version)):
+        return found
+    return {**await branches_of(store, await head_at(store, head, seq), ancestors_only=True), **found}
+
+
+async def head_at(store: Journal, head: Head, seq: int) -> Head:
+    """Version and branch of a run when the event at `seq` was its last one. Costs a number of small reads that grows with
+    the logarithm of the length of that branch."""
+    if seq >= head.branch_first:
+        return replace(head, version=seq)
+    branch = (await _record_at(store, head.run, seq)).branch if seq else 0
+    first = await _first_of(store, head.run, branch, seq) if branch else 1
+    return Head(head.run, seq, b"", 0, branch, first)
+
+
+async def end_of_branch(store: Journal, head: Head, branch: int) -> Head:
+    """Version and branch of a run when the last event of a branch was its last one. Raises `NotFound` if the run has no such
+    branch."""
+    if branch == head.branch:
+        return head
+    if not 0 <= branch < head.branch:
+        raise NotFound(f"run {head.run} has no branch {branch}; its newest is {head.branch}")
+    return await head_at(store, head, await _first_of(store, head.run, branch + 1, head.branch_first) - 1)
+
+
+async def _first_of(store: Journal, run: RunId, branch: int, seq: int) -> int:
+    """The event that opens a branch, which is not after the event at `seq`. Branches lie in the log in the order of their
+    numbers; the search begins near `seq`."""
+    low, high, step = 1, seq, 1
+    while low < high:
+        middle = max(low, high - step) if step else (low + high) // 2
+        record = await _record_at(store, run, middle)
+        if record.branch >= branch:
+            high, step = record.first, step * 2
+        else:
+            low, step = record.last + 1, 0
+    return high
+
+
+async def _record_at(store: Journal, run: RunId, seq: int) -> Record:
+    for record in await store.read(run, seq, seq, 1):
+        return record
+    raise Damaged(MISSING_EVENT, run=run, seq=seq)
 
 
 async def _branch_opened(store: Journal, run: RunId, seq: int) -> e.BranchOpened:
@@ -297,11 +363,11 @@ async def latest_run_of(store: Journal, run: RunId) -> RunId:
     return run
 
 
-async def created_of(store: Journal, run: RunId) -> e.RunCreated:
+async def created_of(store: Store, run: RunId) -> e.RunCreated:
     """The first event of a run."""
     records = await store.read(run, 1, 1, 1)
     if not records:
-        raise NotFound(f"there is no run {run}")
+        raise await missing(store, run)
     event = records[0].events()[0]
     if not isinstance(event, e.RunCreated):
         raise Damaged("the first event is not RunCreated", run=run, seq=1)

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from outlast.errors import Damaged, NotFound
+from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.history.lineage import Interval
 from outlast.history.record import Record, follows
-from outlast.ledger.reading import fold_within, lineage_of, records
+from outlast.ledger.reading import fold_within, lineage_of, missing, records
 from outlast.lifecycle.diagnosis.derived_rows import differences
 from outlast.lifecycle.invariants import Violation, violations
 from outlast.lifecycle.state import State
@@ -58,7 +58,7 @@ async def _verify(store: Store, run: RunId, key: bytes) -> Verification:
     found = [Violation(0, "V10", fault) for fault in stored.faults]
     if head is None:
         if summary is None and not found:
-            raise NotFound(f"there is no run {run}")
+            raise await missing(store, run)
         return _unreadable(run, *(stored.faults or ["the run has a summary but no head: its log cannot be reached"]))
     if summary is None and not found:
         found.append(Violation(0, "V10", "the run has no summary"))

@@ -10,7 +10,10 @@ from outlast.history import events as e
 from outlast.history.codec import encode
 from outlast.history.ids import AppendId, RunId
 from outlast.history.record import Entry, Kind, Record, chained
+from outlast.ledger.blob_names import hashes_in
 from outlast.ledger.cursor import LogCursor
+from outlast.ledger.reading import missing
+from outlast.ledger.slots import refused, slot_changes
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan, check_continues
 from outlast.lifecycle.draft import Draft
@@ -20,7 +23,7 @@ from outlast.lifecycle.requests import newest, request_violations
 from outlast.lifecycle.state import State, Wait
 from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.summary import is_changed, summarise
-from outlast.store import LANDED, Append, Head, Lost
+from outlast.store import LANDED, Append, Head, Lost, Store
 
 _OWNER = Kind.OWNER
 _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
@@ -30,7 +33,9 @@ _BEGINNINGS = frozenset(_BEGINS)
 
 class RunWriter(LogCursor):
     """Writes the events of one run under one epoch. `Ledger.create` and `Ledger.take_over` make it; one task at a time may
-    use it. It may be used again after any exception except `Fenced`."""
+    use it. It may be used again after any exception except `Fenced`.
+
+    An append that makes the run live takes its exclusive key, and raises `NotAllowed` if another run has it."""
 
     # --- writing
 
@@ -141,14 +146,14 @@ class RunWriter(LogCursor):
         # An owner that releases the run has not processed the events that arrived just before: the next owner must.
         ready = release and not is_closed and (overtaken > 0 or decide.next_request(view) is not None)
         head = Head(run, last, digest, epoch, branch, outline.branch_first, is_closed, ready)
-        if draft is not self._draft:
-            opens, closes = _wait_changes(self.state, view)
-            return Append(record, head, summarise(run, view), opens, closes, release=release)
-        if not self._summary_behind and not is_changed(draft, kinds):
-            return Append(record, head, None, (), (), (), None, release)
+        blobs = hashes_in(events, body, kinds)
+        is_branch = draft is not self._draft
+        if not (is_branch or self._summary_behind or is_changed(draft, kinds)):
+            return Append(record, head, None, (), (), (), None, release, (), False, blobs)
         claim = self.worker if old.version == 0 and not release else None
-        opened, closed = draft.ends()
-        return Append(record, head, summarise(run, view), opened, closed, (), claim, release)
+        opened, closed = _wait_changes(self.state, view) if is_branch else draft.ends()
+        takes, frees = slot_changes(self.state.outline, outline, kinds)
+        return Append(record, head, summarise(run, view), opened, closed, (), claim, release, takes, frees, blobs)
 
     def _landed(self, append: Append, draft: Draft) -> None:
         draft.absorb()
@@ -162,8 +167,15 @@ class RunWriter(LogCursor):
         if draft is not self._draft:
             self.state, self._draft = draft.state, draft
             self.remembered = []  # the records belong to the branch that was left
+        elif append.record.kind is Kind.TAKEOVER:
+            self._remember(append.record)
         if append.release:
             self._ledger.forget(self)
+
+    def _remember(self, takeover: Record) -> None:
+        """Keep the record of the takeover with those that it read, if it follows them: then they need not be read again."""
+        if self.remembered and self.remembered[-1][0].last == takeover.first - 1:
+            self.remembered.append((takeover, takeover.events(), takeover.first, takeover.last))
 
     # --- branches
 
@@ -175,7 +187,7 @@ class RunWriter(LogCursor):
             )
         while True:
             known = await self.branches(plan.cutoff)
-            then = await self._state_at(plan.cutoff, known)
+            then = await self.state_at(plan.cutoff)
             check_continues(plan, then)
             try:
                 return await self.append(decide.open_branch(self.state, then, known.values(), plan))
@@ -196,12 +208,16 @@ class RunWriter(LogCursor):
         unsettled = request_violations(self.state.outline.requests, events, seq)
         if unsettled:
             raise Illegal("V12", "; ".join(unsettled), seq=seq)
-        return Draft(await self._state_at(event.cutoff, branches))
+        return Draft(await self.state_at(event.cutoff))
 
     async def _absorb_lost_race(self, lost: Lost, kind: Kind) -> list[Entry]:
         """Fold the events that the append lost to. A request among them invalidates the decision."""
+        if lost.why == "slot":
+            raise refused(lost, self.run)
         if self.head.version == 0:
-            raise already_exists(self.run)
+            raise await exists(self.store, self.run, lost)
+        if lost.why == "deleted":
+            raise await missing(self.store, self.run)
         if lost.why != "version" or lost.head is None:
             raise self._fenced(f"epoch {lost.head.epoch if lost.head else 0} is in the log")
         newer = list(lost.tail)
@@ -239,7 +255,10 @@ class RunWriter(LogCursor):
             self._summary_behind = False
 
 
-def already_exists(run: RunId) -> AlreadyExists:
+async def exists(store: Store, run: RunId, lost: Lost) -> AlreadyExists:
+    """The error for the first append of a run whose id is used."""
+    if lost.why == "deleted":
+        return AlreadyExists(f"{await missing(store, run)}: its id stays used; choose another one")
     return AlreadyExists(f"run {run} already exists")
 
 

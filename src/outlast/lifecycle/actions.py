@@ -16,7 +16,7 @@ from outlast.lifecycle.state import NodeStatus, State
 from outlast.lifecycle.status import RunStatus
 
 Verb: TypeAlias = Literal[
-    "answer", "start", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate"
+    "answer", "start", "resume", "retry", "pause", "cancel", "rewind", "jump", "activate", "migrate", "delete"
 ]
 VERBS: tuple[Verb, ...] = get_args(Verb)
 """The most useful first."""
@@ -38,8 +38,23 @@ class Refusal(Struct, frozen=True):
         "one-branch",
         "cleaning",
         "copied",
+        "live",
+        "resumable",
+        "needed",
     ]
     reason: str
+
+
+class Ties(Struct, frozen=True):
+    """What other parts of the store need of a run: the live worker that holds it, its parent if that is unfinished or can be
+    resumed, and the unfinished run that it continued as."""
+
+    worker: str = ""
+    parent: str = ""
+    successor: str = ""
+
+
+NO_TIES = Ties()
 
 
 def inside(state: State) -> str:
@@ -58,6 +73,8 @@ def has_diverged(state: State) -> bool:
 def refusal(state: State, verb: Verb, *, force: bool = False) -> Refusal | None:
     """Why this verb is refused in this state, or None if it is allowed. With `force`, a run that was copied to another store
     may continue in both."""
+    if verb == "delete":
+        return deletion_refusal(state, force=force)
     if state.outline.is_cleaning and verb not in ("answer", "cancel"):
         return Refusal(
             "cleaning", "is being cancelled and cleans up: wait until it ends, or cancel it again to end it at once"
@@ -70,6 +87,32 @@ def refusal(state: State, verb: Verb, *, force: bool = False) -> Refusal | None:
             "(force=True)",
         )
     return _RULES[verb](state)
+
+
+def deletion_refusal(state: State, ties: Ties = NO_TIES, *, force: bool = False) -> Refusal | None:
+    """Why a run may not be deleted. `force` deletes one that is held or can be resumed, or that its parent or its successor
+    may need; never one that is unfinished or that a worker holds."""
+    outline, status = state.outline, state.status
+    if not state.is_closed and not outline.held:
+        return Refusal("live", f"is {status}: cancel it first")
+    if ties.worker:
+        return Refusal("live", f"is completed by worker {ties.worker}: try again in a moment")
+    if force:
+        return None
+    if outline.held:
+        return Refusal("held", "is held and can be resumed: delete it with --force (force=True)")
+    if status is RunStatus.FAILED and outline.recoverable:
+        return Refusal("resumable", "failed and can be resumed: delete it with --force (force=True)")
+    if ties.parent:
+        return Refusal(
+            "needed",
+            f"is a child of run {ties.parent}, which has not ended or can be resumed: delete it with --force (force=True)",
+        )
+    if ties.successor:
+        return Refusal(
+            "needed", f"continues as run {ties.successor}, which has not ended: delete it with --force (force=True)"
+        )
+    return None
 
 
 def allowed(state: State) -> list[Verb]:
@@ -135,4 +178,5 @@ _RULES: dict[Verb, Callable[[State], Refusal | None]] = {
     "jump": lambda _: None,
     "activate": lambda state: None if state.outline.branch else Refusal("one-branch", "has only one branch"),
     "migrate": _migrate,
+    "delete": deletion_refusal,
 }

@@ -174,7 +174,7 @@ _WRITTEN_AGAIN = (
     e.RunTakenOver,
     e.StepStarted,
     e.StepCompleted,
-    e.NewsHeard,
+    e.GuestEventsRead,
     e.InteractionRequested,
     e.TimerSet,
     e.SignalAwaited,

@@ -200,10 +200,11 @@ def _moved(places: list[int]) -> int:
 # --- the fields that identify an event, to match it with an event of another run, and the fields to ignore
 
 _COMPENSATIONS = (e.CompensationStarted, e.CompensationFailed)
-_RUN_EVENTS = (e.RunCreated, e.RunPaused, e.RunTakenOver, e.RunCompleted, e.RunFailed, e.RunContinued, e.VersionChanged)
+_ENDS = (e.RunCompleted, e.RunFailed, e.RunContinued)
+_RUN_EVENTS = (e.RunCreated, e.RunPaused, e.RunTakenOver, *_ENDS, e.VersionChanged, e.AttributesSet)
 _REQUESTS = (e.PauseRequested, e.CancelRequested, e.JumpRequested)
 _IDENTIFIED_BY: dict[tuple[str, ...], tuple[type[e.Event], ...]] = {
-    (): (*_RUN_EVENTS, *_REQUESTS, e.BranchOpened, e.NodesRetired, e.GraphExtended, e.Recalled, e.NewsHeard),
+    (): (*_RUN_EVENTS, *_REQUESTS, e.BranchOpened, e.NodesRetired, e.GraphExtended, e.Recalled, e.GuestEventsRead),
     ("resumed",): (e.RunStarted,),
     ("extended",): (e.CleanupStarted,),
     ("cleanup",): (e.RunCancelled,),
@@ -224,7 +225,7 @@ _IDENTIFIED_BY: dict[tuple[str, ...], tuple[type[e.Event], ...]] = {
 ABOUT = {kind: fields for fields, kinds in _IDENTIFIED_BY.items() for kind in kinds}
 """The fields that identify an event of a type. A node completes once on a lineage, so its attempt does not count."""
 
-UNREMARKABLE: tuple[type[e.Event], ...] = (e.NewsHeard, e.NodesRetired, e.Recalled)
+UNREMARKABLE: tuple[type[e.Event], ...] = (e.GuestEventsRead, e.NodesRetired, e.Recalled)
 """Bookkeeping events: news read by an owner, nodes removed from the state, origins of copied events."""
 
 VOLATILE = frozenset(

@@ -66,6 +66,13 @@ class ClaimHolder(Struct, frozen=True):
     expires: datetime | None
 
 
+class QueueState(Struct, frozen=True):
+    """The queue in which a run waits: the runs that hold its slots, and whether a live worker serves it."""
+
+    holders: tuple[str, ...]
+    is_served: bool
+
+
 class Problem(Struct, frozen=True):
     """A finding of `outlast doctor`: the events that prove it, its likely cause, and safe actions."""
 
@@ -118,9 +125,11 @@ def explain(
     limit: int = MAX_ENTRIES,
     revival: Revival | None = None,
     holder: Holder | None = None,
+    queue: QueueState | None = None,
     findings: Sequence[Finding] = (),
 ) -> Explanation:
-    """Explain a run at the time `now`. `newest` is its current branch, `revival` the plan of a resume."""
+    """Explain a run at the time `now`. `newest` is its current branch, `revival` the plan of a resume, `queue` the queue in
+    which it waits for a worker."""
     state, outline = log.state, log.state.outline
     newest = outline.branch if newest is None else newest
     is_advanced = holder is not None and holder.is_live
@@ -136,7 +145,7 @@ def explain(
         created=say.moment(outline.created),
         headline=_headline(run, log, now, is_current),
         cause=_cause(state),
-        state=tuple(_state(log, now, holder) if is_current else _left(state, newest)),
+        state=tuple(_state(log, now, holder, queue) if is_current else _left(state, newest)),
         waits=tuple(_wait(wait, log) for wait in state.waits.values()),
         holder=ClaimHolder(holder.worker, holder.is_live, say.moment(holder.expires)) if holder else None,
         timeline=log.timeline(full=full, limit=limit),
@@ -197,10 +206,12 @@ def _left(state: State, newest: int) -> list[str]:
     return [f"Branch {state.outline.branch} is not the current one: the run continued on branch {newest}."]
 
 
-def _state(log: TimelineBuilder, now: int, holder: Holder | None) -> Iterator[str]:
+def _state(log: TimelineBuilder, now: int, holder: Holder | None, queue: QueueState | None) -> Iterator[str]:
     state, outline = log.state, log.state.outline
     yield f"{_status(state)}."
     yield from _holder(state, now, holder)
+    if queue is not None:
+        yield _queue(outline.queue, queue)
     yield from _nodes(state)
     for wait in islice(state.waits.values(), MAX_WAITS):
         since = log.since.get(wait.name)
@@ -242,6 +253,14 @@ def _holder(state: State, now: int, holder: Holder | None) -> Iterator[str]:
         yield f"Worker {holder.worker} holds the run."
     elif holder is not None and not state.is_closed:
         yield f"Worker {holder.worker} is gone; its claim expired {say.duration(now - holder.expires)} ago."
+
+
+def _queue(name: str, queue: QueueState) -> str:
+    if not queue.is_served:
+        return f"Waits in queue {name}: no live worker serves it."
+    if not queue.holders:
+        return f"Waits in queue {name}."
+    return f"Waits in queue {name}. Its slots are held by: {say.listed(list(queue.holders))}."
 
 
 def _nodes(state: State) -> Iterator[str]:

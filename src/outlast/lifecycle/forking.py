@@ -36,7 +36,7 @@ _DELIVERED = (
     e.NodeCompleted,
     e.NodeFailed,
     e.TimerFired,
-    e.NewsHeard,
+    e.GuestEventsRead,
     e.ChildEnded,
     e.InteractionAnswered,
 )
@@ -117,8 +117,8 @@ class _Copying:
         match event:
             case e.RunCreated():
                 return self._created(event)
-            case e.NewsHeard():
-                return e.NewsHeard(upto=self._place_of(event.upto))
+            case e.GuestEventsRead():
+                return e.GuestEventsRead(upto=self._place_of(event.upto))
             case e.ChildStarted():
                 node = _GENERATION.sub("", event.node)
                 self._children[event.child] = child = derived_run(self._fork, node)

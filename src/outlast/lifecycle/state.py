@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from outlast.history.events import (
     NULL,
+    AttributeValue,
     CancelRequested,
     CleanupStarted,
     Cursor,
@@ -23,7 +24,7 @@ from outlast.history.events import (
     Value,
 )
 from outlast.lifecycle.requests import Requests
-from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.lifecycle.status import LIVE, TERMINAL, RunStatus
 
 Part = TypeVar("Part")
 
@@ -163,6 +164,11 @@ class Outline(Struct, gc=False):
     title: str = ""
     tags: tuple[str, ...] = ()
     exclusive: str = ""
+    queue: str = ""
+    priority: int = 0
+    fairness_key: str = ""
+    attributes: dict[str, AttributeValue] = {}
+    """Replaced when it changes, never changed in place."""
     on_restart: str = "resume"
     deferred: bool = False
     """Whether the run was created to begin only when a user starts it, and has not begun."""
@@ -191,6 +197,11 @@ class Outline(Struct, gc=False):
     def awaits_start(self) -> bool:
         """Whether the run begins only when a user starts it."""
         return self.deferred and self.base is RunStatus.CREATED
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the run advances or waits by itself: it has begun or will begin, and no user has to act first."""
+        return self.base in LIVE and not self.awaits_start
 
     @property
     def is_cleaning(self) -> bool:

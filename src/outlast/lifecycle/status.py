@@ -19,6 +19,7 @@ class RunStatus(StrEnum):
 
 
 TERMINAL = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+LIVE = frozenset({RunStatus.CREATED, RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING})
 UNFINISHED = frozenset(RunStatus) - TERMINAL
 
 ALIASES: dict[str, RunStatus] = {

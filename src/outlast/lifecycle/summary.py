@@ -49,6 +49,10 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     waiting: int = 0
     waits: tuple[Wait, ...] = ()
     awaits_start: bool = False
+    queue: str = ""
+    priority: int = 0
+    fairness_key: str = ""
+    attributes: dict[str, e.AttributeValue] = {}
 
 
 _OUTLINE = attrgetter(
@@ -56,14 +60,25 @@ _OUTLINE = attrgetter(
     *("copied_to", "recoverable", "held", "done_nodes"),
 )
 """The fields of a summary from `workflow` to `done_nodes`."""
-_SEARCHED = attrgetter("base", "branch", "version", "held", "awaits_start", "recoverable", "reason", "copied_to")
+_PLACED = attrgetter("queue", "priority", "fairness_key", "attributes")
+"""The last fields of a summary."""
+_SEARCHED = attrgetter(*("base", "branch", "version", "held", "awaits_start", "recoverable", "reason", "copied_to"))
 
 
 def summarise(run: RunId, state: State) -> RunSummary:
     """The summary of a state, or of the view of a draft."""
     outline, waiting = state.outline, state.count("waits")
     waits = _shown(state.waits) if waiting else ()
-    fields = (run, outline.seq, state.status, *_OUTLINE(outline), waiting, waits, outline.awaits_start)
+    fields = (
+        run,
+        outline.seq,
+        state.status,
+        *_OUTLINE(outline),
+        waiting,
+        waits,
+        outline.awaits_start,
+        *_PLACED(outline),
+    )
     return RunSummary(*fields)
 
 
@@ -82,13 +97,15 @@ def state_shown(summary: RunSummary) -> State:
     return state
 
 
-INVISIBLE_EVENTS = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.NewsHeard})
+INVISIBLE_EVENTS = frozenset({e.NodeScheduled, e.NodeStarted, e.NodeCheckpointed, e.NodeCompleted, e.GuestEventsRead})
 """Events that change no searchable field, unless the run changes from waiting to running or back."""
 
 
 def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
     """Whether events of these kinds, which are folded into the draft, change the summary or the stored waits."""
     old, new = draft.state.outline, draft.view.outline
+    if e.AttributesSet in kinds:
+        return True
     if (not old.open_nodes) is not (not new.open_nodes) and draft.view.count("waits"):
         return True
     if kinds <= INVISIBLE_EVENTS:

@@ -85,9 +85,11 @@ async def _copy(path: Path, blobs: Path, staging: Path, place: Path, tell: Tell)
     database = staging / "database"
     await _driven(copy(path, database), lambda pages: tell("database", *pages))
     flush(database)
-    count, size, damaged = await _copy_blobs(blobs, staging / "blobs", tell)
+    count, size, damaged, gone = await _copy_blobs(blobs, staging / "blobs", tell)
     check(database)
     missing = await _missing(database, staging / "blobs")
+    if lost := gone.intersection(missing):
+        raise StoreError(f"blob {min(lost)} was removed meanwhile, because its run was deleted: repeat the backup")
     return Copied(
         path=place,
         bytes=size_of(database),
@@ -122,19 +124,26 @@ async def _missing(database: Path, blobs: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, tuple[str, ...]]:
+async def _copy_blobs(blobs: Path, target: Path, tell: Tell) -> tuple[int, int, tuple[str, ...], set[str]]:
+    """Returns the number of blobs copied, their bytes, the hashes of damaged ones, and of those that were removed."""
     from outlast.stores.blob_files import blob_files, copy_blob, flush_folders
 
     pieces: list[int] = []
     damaged: list[str] = []
-    files = sorted(blob_files(blobs))  # a blob that disappears fails the copy: the copied log may name it
+    gone: set[str] = set()
+    files = sorted(blob_files(blobs))
     for number, file in enumerate(files):
         tell("blobs", number, len(files))
-        if not await _driven(copy_blob(file, target), pieces.append):
+        try:
+            is_sound = await _driven(copy_blob(file, target), pieces.append)
+        except FileNotFoundError:
+            gone.add(file.parent.name + file.name)
+            continue
+        if not is_sound:
             damaged.append(file.parent.name + file.name)
     if files:
         flush_folders(target)
-    return len(files), sum(pieces), tuple(damaged)
+    return len(files) - len(gone), sum(pieces), tuple(damaged), gone
 
 
 def _put_in_place(staging: Path, place: Path) -> None:

@@ -20,9 +20,10 @@ from msgspec.structs import astuple
 from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
+from outlast.ledger.blob_names import is_elsewhere
 from outlast.ledger.reading import head_of, records
 from outlast.store import Store
-from outlast.values.codec import fetched, is_elsewhere
+from outlast.values.codec import fetched
 
 _encode = msgspec.json.Encoder().encode
 

@@ -21,12 +21,12 @@ from outlast.errors import AlreadyExists, Conflict, Damaged, NotAllowed, NotFoun
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.history.record import Record, follows, genesis
-from outlast.ledger.reading import created_of, ending_of, head_of, lineage_of, records, state_of
+from outlast.ledger.blob_names import blobs_of, hashes_in
+from outlast.ledger.reading import created_of, ending_of, head_of, lineage_of, missing, records, state_of
 from outlast.lifecycle.invariants import WRONG_DIGEST
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import summarise
-from outlast.store import LANDED, Append, BlobRef, Head, Store
-from outlast.values.codec import blob_of, is_elsewhere, values_in
+from outlast.store import LANDED, Append, BlobRef, Head, Lost, Store
 
 PATIENCE, ASK_AGAIN = 60.0, 2.0
 """Seconds that a live worker has to pause a run, and between two requests: the worker may have died."""
@@ -73,6 +73,16 @@ async def copy_runs(
                 yield moved
         except (NotAllowed, Damaged, Conflict) as error:
             yield Moved(run, 0, 0, "not copied", str(error))
+    await _copy_tombstones(*stores)
+
+
+async def _copy_tombstones(here: Store, there: Store) -> None:
+    """Keep the ids of deleted runs from being used in the target too. A run that the target has is not deleted there."""
+    after = ""
+    while page := await here.tombstones(after=after):
+        for tombstone in page:
+            await there.delete(tombstone, 0)
+        after = page[-1].run
 
 
 class _Move:
@@ -170,8 +180,11 @@ class _Move:
         return successor
 
     async def _one(self, run: RunId) -> Moved:
-        blobs = await _bring_blobs(self._here, self._there, run)
+        named = await _named_blobs(self._here, run)
+        blobs = await _bring(self._here, self._there, named)
         events = await copy_log(self._here, self._there, run, self._key)
+        # A blob that the target had and no log named may have been collected meanwhile. Now the copied log names it.
+        blobs += await _bring(self._here, self._there, named)
         summary = await self._target.get(run)
         if summary.status is RunStatus.PAUSED and summary.copied_to and not await self._went_on(run):
             await self._target.resume(run, by="outlast copy", force=True)
@@ -217,33 +230,25 @@ class _Move:
             )
 
 
-async def _bring_blobs(here: Store, there: Store, run: RunId) -> int:
-    """Copy every blob that the log names, before the log."""
+async def _named_blobs(store: Store, run: RunId) -> list[BlobRef]:
+    """The blobs that a log names."""
+    head, found = await head_of(store, run), dict[str, BlobRef]()
+    async for record in records(store, run, 1, head.version):
+        found |= {ref.hash: ref for event in record.events() for ref in blobs_of(event)}
+    return list(found.values())
+
+
+async def _bring(here: Store, there: Store, blobs: list[BlobRef]) -> int:
+    """Copy the blobs that the target lacks; returns their number."""
     brought = 0
-    head = await head_of(here, run)
-    copied: set[str] = set()
-    async for record in records(here, run, 1, head.version):
-        for event in record.events():
-            for ref in _named(event):
-                if ref.hash not in copied:
-                    copied.add(ref.hash)
-                    brought += await _bring(here, there, ref)
+    for ref in blobs:
+        if await there.blobs.has(ref.hash) or not await here.blobs.has(ref.hash):
+            continue
+        arrived = await there.blobs.put(here.blobs.open(ref))
+        if arrived.hash != ref.hash:
+            raise NotFound(f"the content of blob {ref.hash} does not match its hash")
+        brought += 1
     return brought
-
-
-def _named(event: e.AnyEvent) -> list[BlobRef]:
-    found = [blob_of(value) for value in values_in(event) if is_elsewhere(value)]
-    version = event.version if isinstance(event, e.RunCreated | e.VersionChanged) else ""
-    return [*found, BlobRef(version, 0)] if version else found
-
-
-async def _bring(here: Store, there: Store, ref: BlobRef) -> bool:
-    if await there.blobs.has(ref.hash) or not await here.blobs.has(ref.hash):
-        return False
-    arrived = await there.blobs.put(here.blobs.open(ref))
-    if arrived.hash != ref.hash:
-        raise NotFound(f"the content of blob {ref.hash} does not match its hash")
-    return True
 
 
 async def copy_log(source: Store, target: Store, run: RunId, key: bytes = b"") -> int:
@@ -274,7 +279,10 @@ async def copy_log(source: Store, target: Store, run: RunId, key: bytes = b"") -
         previous, epoch, branch = record.digest, max(epoch, record.epoch), record.branch
         arrived = Head(run, record.last, record.digest, epoch, branch, first)
         await _append(
-            target, await _last(source, record, head) if record.last == head.version else Append(record, arrived)
+            target,
+            await _last(source, record, head)
+            if record.last == head.version
+            else Append(record, arrived, blobs=_hashes(record)),
         )
     return head.version - done
 
@@ -290,11 +298,18 @@ async def _last(source: Store, record: Record, head: Head) -> Append:
     state = await state_of(source, head.run, await lineage_of(source, head))
     arrived = Head(head.run, head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed)
     opens = (*state.waits.values(), *state.loose.values())
-    return Append(record, arrived, summarise(head.run, state), opens)
+    return Append(record, arrived, summarise(head.run, state), opens, blobs=_hashes(record))
+
+
+def _hashes(record: Record) -> tuple[str, ...]:
+    events = record.events()
+    return hashes_in(events, record.body, frozenset(map(type, events)))
 
 
 async def _append(target: Store, append: Append) -> None:
     (outcome,) = await target.append([append])
+    if isinstance(outcome, Lost) and outcome.why == "deleted":
+        raise await missing(target, append.record.run)
     if outcome is not LANDED:
         there = await target.head(append.record.run)
         if there is None or there.version < append.record.last:

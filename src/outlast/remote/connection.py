@@ -113,6 +113,10 @@ class Connection:
     async def delete(self, path: str) -> None:
         await self.send("DELETE", path)
 
+    async def delete_once(self, path: str, kind: type[T], **query: Any) -> T:
+        """Delete something that answers differently the second time."""
+        return await self._decoded("DELETE", path, kind, await self.send("DELETE", path, query=query, repeats=False))
+
     async def send(
         self,
         method: str,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from outlast.client.bulk import Order, Outcome, Progress, Target
+from outlast.client.deletion import Pruned
 from outlast.client.evidence import Diagnosis
 from outlast.client.reader import WorkerRuns
 from outlast.client.versions import Version
@@ -25,7 +27,7 @@ from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.services.sweeper import Report, RunCheck
-from outlast.store import Holding, Line, Listed
+from outlast.store import Holding, Line, Listed, Tombstone, WorkerInfo
 from outlast.views import types as t
 from outlast.views.build import TIMES
 from outlast.views.times import micros
@@ -67,6 +69,9 @@ def entries_of(found: Sequence[WireEvent], run: str) -> list[Entry]:
 def _parts(event: WireEvent) -> dict[str, object]:
     """The stored form: times are microseconds, and an unknown time is left out."""
     stored: dict[str, object] = {"type": event.type, **event.fields}
+    if "attributes" in stored:
+        given = msgspec.json.decode(event.fields["attributes"], type=dict[str, t.Attribute | None])
+        stored["attributes"] = {name: attribute_of(value) for name, value in given.items()}
     for name in TIMES & event.fields.keys():
         time = micros(msgspec.json.decode(event.fields[name], type=str | None))
         if time is None:
@@ -79,6 +84,11 @@ def _parts(event: WireEvent) -> dict[str, object]:
 # --- runs
 
 
+def attribute_of(value: t.Attribute | None) -> Any:
+    """An attribute as events have it."""
+    return e.Moment(micros(value.time) or 0) if isinstance(value, t.AttributeTimeView) else value
+
+
 def summary_of(view: t.RunView) -> RunSummary:
     """What a list says of a run. `exclusive` and `copied_to` are not sent."""
     return _same(
@@ -87,6 +97,7 @@ def summary_of(view: t.RunView) -> RunSummary:
         created=micros(view.created) or 0,
         updated=micros(view.updated) or 0,
         parent=view.parent or "",
+        attributes={name: attribute_of(value) for name, value in view.attributes.items()},
         waits=tuple(map(wait_of, view.waits)),
     )
 
@@ -219,6 +230,15 @@ def report_of(view: t.SweepReportView) -> Report:
     return found
 
 
+def tombstone_of(view: t.TombstoneView) -> Tombstone:
+    return _same(Tombstone, view, created=micros(view.created) or 0, deleted=micros(view.deleted) or 0)
+
+
+def pruned_of(view: t.PrunedView) -> Pruned:
+    times = {"first": micros(view.first) or 0, "last": micros(view.last) or 0}
+    return _same(Pruned, view, refused=Counter(view.refused), **times)
+
+
 def workers_of(views: Iterable[t.WorkerView]) -> list[WorkerRuns]:
     return [
         WorkerRuns(
@@ -226,7 +246,7 @@ def workers_of(views: Iterable[t.WorkerView]) -> list[WorkerRuns]:
             each.live,
             micros(each.expires) or 0,
             micros(each.last_seen) or 0,
-            each.workflows,
+            _same(WorkerInfo, each, started=micros(each.started) or 0, skew=each.skew_ms * 1000),
             list(each.runs),
         )
         for each in views

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from datetime import datetime
@@ -13,14 +14,15 @@ from typing import Any, ParamSpec, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from outlast.client.branch_plans import Plan
+from outlast.client.branch_plans import Plan, encoded
 from outlast.client.bulk import Action, Bulk, Matches, Progress, Target
+from outlast.client.deletion import Pruned
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
 from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle
 from outlast.client.questions import Asked
-from outlast.client.reader import CANDIDATES, Statuses, WorkerRuns, checked_filter, one_of
+from outlast.client.reader import CANDIDATES, Conditions, Statuses, WorkerRuns, checked_filter, one_of
 from outlast.client.results import Question, answer_json, called_as, error_of, known_node, no_output
 from outlast.client.starts import pack
 from outlast.client.versions import Version, Versions
@@ -33,6 +35,7 @@ from outlast.history.events import Children
 from outlast.history.ids import RunId, checked_run, uuid7
 from outlast.history.lineage import Interval
 from outlast.history.record import Entry
+from outlast.ledger.blob_names import is_elsewhere
 from outlast.ledger.verification import Verification
 from outlast.lifecycle.actions import Verb
 from outlast.lifecycle.branching import BranchSummary
@@ -45,10 +48,12 @@ from outlast.remote import decode
 from outlast.remote.connection import LONG_POLL_S, Connection, fields, path_of
 from outlast.remote.decode import WireComparison, WireEvent
 from outlast.services.sweeper import STALE_AFTER_S, Report
-from outlast.store import Holding, Line, Page, RunFilter
-from outlast.values.codec import codec_for, encode, is_elsewhere
+from outlast.store import Holding, Line, Page, RunFilter, Tombstone
+from outlast.values.attributes import checked_attributes, condition_text
+from outlast.values.codec import codec_for, encode
 from outlast.values.tracebacks import folded
 from outlast.views import types as t
+from outlast.views.build import attributes_view
 from outlast.views.times import micros
 
 P = ParamSpec("P")
@@ -91,6 +96,10 @@ class _Nodes(Struct):
 
 class _Run(Struct):
     run: RunId
+
+
+class _Migrated(Struct):
+    replay: DryRun
 
 
 class _Interval(Struct):
@@ -175,11 +184,25 @@ class RemoteEngine(Engine):
         idempotency_key: str = "",
         title: str = "",
         tags: Iterable[str] = (),
+        attributes: Mapping[str, Any] | None = None,
         start: bool = True,
+        queue: str | None = None,
+        priority: int | None = None,
+        fairness_key: str | None = None,
     ) -> RunId:
         """Start a run of a workflow that only the server knows, with these parameters by name. Returns its id."""
         given = params if isinstance(params, Raw) else {name: _encoded(each, name) for name, each in params.items()}
-        body = {"workflow": workflow, "params": given, "title": title, "tags": list(tags), "start": start}
+        body: dict[str, Any] = {
+            "workflow": workflow,
+            "params": given,
+            "title": title,
+            "tags": list(tags),
+            "start": start,
+        }
+        placing = {"queue": queue, "priority": priority, "fairness_key": fairness_key}
+        body |= {name: value for name, value in placing.items() if value is not None}
+        if attributes:
+            body["attributes"] = attributes_view(checked_attributes("attributes", attributes))
         if not idempotency_key:  # with an id, the request may be repeated
             body["id"] = id or uuid7(int(time.time() * 1000), os.urandom(10))
         found = await self.connection.post("/runs", _Run, body, key=idempotency_key, repeats=True)
@@ -221,17 +244,17 @@ class RemoteEngine(Engine):
         workflow: str | None = None,
         status: Statuses | None = None,
         since: datetime | None = None,
+        attributes: Conditions | None = None,
+        sort: str | None = None,
         limit: int | None = None,
     ) -> Page:
-        view = await self.run_list(checked_filter(filter, workflow, status, since, limit))
+        view = await self.run_list(checked_filter(filter, workflow, status, since, attributes, sort, limit))
         return Page(tuple(map(decode.listed_of, view.runs)), view.next or "")
 
     async def run_list(self, query: RunFilter) -> t.RunListView:
         """A page of a list of runs."""
         if query.limit < 1:
             raise InvalidInput(f"limit must be at least 1, not {query.limit}")
-        if query.exclusive:
-            raise InvalidInput("filter.exclusive: a server does not filter by the exclusive key")
         return await self.connection.get(
             "/runs",
             t.RunListView,
@@ -242,6 +265,12 @@ class RemoteEngine(Engine):
             text=query.text,
             since=query.created_from,
             until=query.created_until,
+            prefix=query.prefix,
+            queue=query.queue,
+            held=query.held,
+            attribute=tuple(map(condition_text, query.attributes)),
+            sort=query.order,
+            children=False if query.roots else None,
             limit=min(query.limit, PAGE),
             cursor=query.after,
         )
@@ -253,8 +282,10 @@ class RemoteEngine(Engine):
         workflow: str | None = None,
         status: Statuses | None = None,
         since: datetime | None = None,
+        attributes: Conditions | None = None,
+        sort: str | None = None,
     ) -> AsyncIterator[RunSummary]:
-        query = checked_filter(filter, workflow, status, since)
+        query = checked_filter(filter, workflow, status, since, attributes, sort)
         while True:
             page = await self.list_runs(query)
             for summary in page:
@@ -301,6 +332,7 @@ class RemoteEngine(Engine):
                 async with aclosing(cast("Any", self.connection.messages(run=f"{run}@{after}"))) as messages:
                     async for kind, data in messages:
                         if kind == "missing":
+                            await self.head(run)
                             raise NotFound(f"there is no run {run}")
                         if kind == "end":
                             _check_credential(data)
@@ -398,7 +430,7 @@ class RemoteEngine(Engine):
         children: Children = "cancel",
         force: bool = False,
     ) -> RunHandle[Any]:
-        given = None if feedback is None else encode(feedback, where="feedback")
+        given = None if feedback is None else encoded(feedback, "feedback")
         changed = await self._verb(
             run, "retry", by, node=node, feedback=given, reason=reason, children=children, force=force
         )
@@ -419,6 +451,54 @@ class RemoteEngine(Engine):
         found = await self.connection.post(path, _Plan, _plan_body(action, options), repeats=True)
         return decode.events_of(found.would_append, run)
 
+    # --- deleting
+
+    async def delete(self, run: RunId, *, force: bool = False, by: str = "", reason: str = "") -> Tombstone:
+        _check_by(by)
+        return decode.tombstone_of(
+            await self.connection.delete_once(path_of("runs", run), t.TombstoneView, force=force, reason=reason)
+        )
+
+    async def prune(
+        self,
+        older: Seconds,
+        *,
+        workflow: str = "",
+        status: Statuses | None = None,
+        force: bool = False,
+        dry_run: bool = False,
+        by: str = "",
+        reason: str = "",
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> Pruned:
+        """See `Engine.prune`. Bulk actions of the server delete the runs; the space is freed within minutes."""
+        _check_by(by)
+        statuses = checked_filter(None, workflow, status, None).statuses
+        body = fields(
+            older=seconds(older, "older"),
+            workflow=workflow,
+            status=statuses,
+            force=force,
+            dry_run=dry_run,
+            reason=reason,
+        )
+        report, kept = Pruned(dry_run=dry_run), Counter[str]()
+        while True:
+            view = await self.connection.post("/prune", t.PrunedView, body, repeats=dry_run)
+            found = decode.pruned_of(view)
+            report.merge(found)
+            if view.bulk is None:
+                break
+            tell(f"bulk action {view.bulk} deletes {found.runs:,} runs")
+            await self.result(RunId(view.bulk))
+            left = (await self.bulk.progress(RunId(view.bulk))).count_left()
+            report.runs -= left
+            kept[f"was skipped: outlast bulk show {view.bulk}"] += left
+            if not view.more or left == found.runs:
+                break
+        report.refused = found.refused + kept
+        return report
+
     # --- going back
 
     async def jump(
@@ -432,8 +512,8 @@ class RemoteEngine(Engine):
         reason: str = "",
         children: Children = "cancel",
     ) -> RunHandle[Any]:
-        changed = None if inputs is None else {name: encode(value, where=name) for name, value in inputs.items()}
-        given = None if output is msgspec.UNSET else encode(output, where="output")
+        changed = None if inputs is None else {name: encoded(value, name) for name, value in inputs.items()}
+        given = None if output is msgspec.UNSET else encoded(output, "output")
         return RunHandle(
             self,
             await self._verb(run, "jump", by, to=to, inputs=changed, output=given, reason=reason, children=children),
@@ -455,12 +535,12 @@ class RemoteEngine(Engine):
         return RunHandle(self, await self._verb(run, "fork", by, at=at, id=id, title=title))
 
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
-        raise only_there("migrate")
+        return await self.versions.migrate(run, by=by, reason=reason, children=children)
 
     # --- what happened
 
     async def events(
-        self, run: RunId, *, branch: int | None = None, everything: bool = False, after: int = 0
+        self, run: RunId, *, node: str = "", branch: int | None = None, everything: bool = False, after: int = 0
     ) -> AsyncIterator[Entry]:
         if everything and branch is not None:
             raise InvalidInput("give either a branch or everything")
@@ -469,7 +549,7 @@ class RemoteEngine(Engine):
         path, following = path_of("runs", run, "events"), cast("int | None", after)
         while following is not None:
             page = await self.connection.get(
-                path, _Events, branch=branch, everything=everything, after=following, limit=PAGE
+                path, _Events, node=node, branch=branch, everything=everything, after=following, limit=PAGE
             )
             for entry in decode.entries_of(page.events, run):
                 yield entry
@@ -580,6 +660,7 @@ class RemoteBulk(Bulk):
         by: str = "",
         reason: str = "",
         value: Any = None,
+        force: bool = False,
         key: str = "",
     ) -> RunId:
         _check_by(by)
@@ -589,7 +670,7 @@ class RemoteBulk(Bulk):
         if not runs:
             raise InvalidInput("no run matches: nothing was changed")
         given = encode(value, where="value") if action == "answer" else None
-        body = fields(action=action, runs=runs, reason=reason, value=given)
+        body = fields(action=action, runs=runs, reason=reason, value=given, force=force or None)
         return (await self._connection.post("/bulk", _Run, body, key=key)).run
 
     async def progress(self, run: RunId) -> Progress:
@@ -642,13 +723,15 @@ class RemoteVersions(Versions):
         raise only_there("versions.current")
 
     async def replay(self, run: RunId) -> DryRun:
-        raise only_there("versions.replay")
+        return await self._connection.get(path_of("runs", run, "replay"), DryRun)
 
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
-        raise only_there("versions.migrate")
+        _check_by(by)
+        path, body = path_of("runs", run, "migrate"), fields(reason=reason, children=children)
+        return (await self._connection.post(path, _Migrated, body)).replay
 
     async def check_migration(self, run: RunId) -> None:
-        raise only_there("versions.check_migration")
+        """Nothing: the server refuses to move a run that is over."""
 
 
 class RemoteDiagnostics(Diagnostics):
@@ -670,7 +753,7 @@ class RemoteDiagnostics(Diagnostics):
 
     async def workers_knowing(self, workflow: str) -> tuple[str, ...]:
         return tuple(
-            each.worker for each in await self._engine.workers() if each.is_live and workflow in each.workflows
+            each.worker for each in await self._engine.workers() if each.is_live and workflow in each.info.workflows
         )
 
     async def scratch(self, run: RunId, created: int) -> bytes:
@@ -767,11 +850,11 @@ def _entries(kind: str, data: bytes, run: RunId) -> list[Entry]:
 def _plan_body(action: str, options: dict[str, Any]) -> dict[str, Any]:
     _check_by(options.pop("by", ""))
     if (inputs := options.pop("inputs", None)) is not None:
-        options["inputs"] = {name: encode(value, where=name) for name, value in inputs.items()}
+        options["inputs"] = {name: encoded(value, name) for name, value in inputs.items()}
     if (output := options.pop("output", msgspec.UNSET)) is not msgspec.UNSET:
-        options["output"] = encode(output, where="output")
+        options["output"] = encoded(output, "output")
     if (feedback := options.pop("feedback", None)) is not None:
-        options["feedback"] = encode(feedback, where="feedback")
+        options["feedback"] = encoded(feedback, "feedback")
     return fields(action=action, **options)
 
 

@@ -4,6 +4,7 @@ A service decides nothing about a run: it finds work and leaves decisions to the
 the store, so it may stop at any time; `supervise` restarts it.
 """
 
+from outlast.services.pruner import Pruner
 from outlast.services.sweeper import Report, Sweeper
 
-__all__ = ["Report", "Sweeper"]
+__all__ = ["Pruner", "Report", "Sweeper"]

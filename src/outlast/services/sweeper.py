@@ -2,7 +2,8 @@
 
 It checks only unfinished runs. A running run is recognised by its claim: there is no separate record of its task that
 could be lost. A stalled run is taken over, which counts interrupted nodes, and released as ready. A claim is one atomic
-step and shows whether the run has changed since the check, so concurrent sweepers hand over each run once.
+step and shows whether the run has changed since the check, so concurrent sweepers hand over each run once. Of the workers of
+a store one sweeps: the others leave it to the holder of a lease.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.state import State
 from outlast.lifecycle.status import TERMINAL, RunStatus
 from outlast.lifecycle.summary import RunSummary, summarise
+from outlast.services.leases import acquire, resign
 from outlast.store import Claim, Head, Holding
 
 log = logging.getLogger("outlast.services")
@@ -39,6 +41,8 @@ STALLED: tuple[Reason, ...] = ("no task", "task ended", "claim expired")
 INTERVAL_S, STALE_AFTER_S = 300.0, 600.0
 """Seconds between two sweeps, and seconds that a run may have no owner before it counts as stalled."""
 LEASE_S = 30.0
+SERVICE = "sweeper"
+"""The lease of the process that sweeps."""
 CONCURRENCY = 32
 """Runs that are checked at the same time."""
 
@@ -99,10 +103,18 @@ class Sweeper:
         self._is_enrolled = False
 
     async def run(self) -> None:
-        """Sweep once per interval until cancelled."""
-        while True:
-            await asyncio.sleep(self._interval)
-            await self.sweep()
+        """Sweep once per interval until cancelled, while no other process does."""
+        has_swept = False
+        try:
+            while True:
+                await asyncio.sleep(self._interval)
+                if await acquire(self._store, SERVICE, self._id, 2 * self._interval + LEASE_S):
+                    has_swept = True
+                    await self.sweep()
+        finally:
+            if has_swept:
+                with suppress(OutlastError):
+                    await resign(self._store, SERVICE, self._id)
 
     async def sweep(self, *, dry_run: bool = False) -> Report:
         """Check every unfinished run once, and hand over the stalled ones."""

@@ -2,7 +2,7 @@
 
 A blob is written to a temporary file, flushed and renamed, then its folder is flushed: so a blob that has its name has all
 its bytes, after a power cut too. A second write of the same bytes only updates the file's time, because collection does not
-delete young files.
+delete young files. Writers and collections lock the folder, so a blob is never removed just after it was written again.
 """
 
 from __future__ import annotations
@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import errno
 import hashlib
+import importlib
 import os
 import re
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from outlast.atomic_file import flush
 from outlast.errors import Damaged, NotFound, OutcomeUnknown, StoreFull, StoreReadOnly
 from outlast.store import BlobRef
+
+fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 CHUNK = 1 << 20
 _LARGE = 1 << 22
@@ -65,17 +69,17 @@ class FolderBlobs:
             raise _store_error(error) from error
 
     async def _put_slowly(self, chunks: AsyncIterator[bytes]) -> BlobRef:
-        part = await asyncio.to_thread(_Part, self.root)
+        part = _Part(self.root)  # not in a thread: a caller that is cancelled meanwhile would leave an open file
         try:
             async for chunk in chunks:
                 await asyncio.to_thread(part.write, chunk)
             return await asyncio.to_thread(part.keep, self._path, self._durable)
         finally:
-            await asyncio.to_thread(part.drop)
+            part.drop()
 
     async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
         try:
-            file = await asyncio.to_thread(self._path(ref.hash).open, "rb")
+            file = self._path(ref.hash).open("rb")  # not in a thread, as in `_put_slowly`
         except (FileNotFoundError, _InvalidHash):
             raise NotFound(f"blob {ref.hash} is not in {self.root}") from None
         hasher = hashlib.blake2b(digest_size=32)
@@ -97,6 +101,28 @@ class FolderBlobs:
         with suppress(_InvalidHash):
             await asyncio.to_thread(self._path(hash).unlink, missing_ok=True)
 
+    def is_old(self, hash: str, before: int) -> bool:
+        """Return whether the blob is stored and was last put before this time, in microseconds."""
+        try:
+            return self._path(hash).stat().st_mtime_ns // 1000 < before
+        except FileNotFoundError:
+            return False
+
+    def remove_old(self, hashes: Iterable[str], before: int) -> list[str]:
+        """Remove those of these blobs that were last put before this time. Return their hashes."""
+        with locked(self.root, alone=True):
+            old = [hash for hash in hashes if self.is_old(hash, before)]
+            for hash in old:
+                self._path(hash).unlink()
+        return old
+
+    def renew(self, hashes: Iterable[str]) -> None:
+        """Make these blobs young: a collection may not have seen that they are used."""
+        with suppress(FileNotFoundError), locked(self.root):
+            for hash in hashes:
+                with suppress(FileNotFoundError, _InvalidHash):
+                    _set_time(self._path(hash))
+
     def _path(self, hash: str) -> Path:
         """Return the path of a blob. A hash from a damaged log must not name a path outside the folder."""
         if not _HASH.fullmatch(hash):
@@ -117,6 +143,7 @@ class _Part:
 
     def __init__(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
+        self._root = root
         handle, name = tempfile.mkstemp(prefix=".part-", dir=root)
         self._path = Path(name)
         self._file: BinaryIO = os.fdopen(handle, "wb")
@@ -137,16 +164,25 @@ class _Part:
     def keep(self, place: Callable[[str], Path], durable: bool) -> BlobRef:
         ref = BlobRef(self._hasher.hexdigest(), self._size)
         target = place(ref.hash)
-        if _holds(target, ref):
-            os.utime(target)
-        else:
+        if not (_holds(target, ref) and self._renew(target)):
             self.flush(durable)
             target.parent.mkdir(exist_ok=True)
-            os.replace(self._path, target)
+            with locked(self._root):
+                _set_time(self._path)
+                os.replace(self._path, target)
         if durable:  # also for existing bytes: their writer may have died before its flush
             for folder in (target.parent, target.parent.parent, target.parent.parent.parent):
                 flush(folder)
         return ref
+
+    def _renew(self, target: Path) -> bool:
+        """Set the time of a stored blob to now. False: it was collected meanwhile."""
+        with locked(self._root):
+            try:
+                _set_time(target)
+            except FileNotFoundError:
+                return False
+        return True
 
     def flush(self, durable: bool) -> None:
         self._file.flush()
@@ -158,6 +194,27 @@ class _Part:
             self._file.close()
         with suppress(OSError):
             self._path.unlink()
+
+
+def _set_time(path: Path) -> None:
+    """Set the time of a file to now, exactly: that of the file system is some milliseconds behind."""
+    now = time.time_ns()
+    os.utime(path, ns=(now, now))
+
+
+@contextmanager
+def locked(root: Path, *, alone: bool = False) -> Iterator[None]:
+    """Hold the lock of a folder of blobs, for a moment: a collection `alone`, those who put blobs together. So no blob is
+    renewed between the check of its time and its removal."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _holds(path: Path, ref: BlobRef) -> bool:

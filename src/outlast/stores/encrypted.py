@@ -17,13 +17,13 @@ import hmac
 import os
 import shlex
 import subprocess
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
 
-from outlast.errors import Damaged, InvalidInput, StoreUnusable
+from outlast.errors import Damaged, InvalidInput, NotFound, StoreUnusable
 from outlast.history.codec import ENCRYPTED
 from outlast.history.events import NULL
 from outlast.history.ids import RunId
@@ -44,6 +44,7 @@ from outlast.store import (
     Page,
     RunFilter,
     Store,
+    Tombstone,
 )
 
 KEYS = "OUTLAST_ENCRYPTION_KEYS"
@@ -96,8 +97,10 @@ class Keys:
         except (InvalidTag, ValueError):
             raise Damaged(f"{place} cannot be decrypted: its bytes were changed or moved") from None
 
-    def encrypt_text(self, text: str, place: str) -> str:
-        return _TEXT + base64.b64encode(self.encrypt(text.encode(), place)).decode() if text else ""
+    def encrypt_text(self, text: str, place: str, *, is_repeatable: bool = False) -> str:
+        if not text:
+            return ""
+        return _TEXT + base64.b64encode(self.encrypt(text.encode(), place, is_repeatable=is_repeatable)).decode()
 
     def decrypt_text(self, text: str, place: str) -> str:
         if not text.startswith(_TEXT):
@@ -158,7 +161,11 @@ class EncryptedStore:
     def __init__(self, store: Store, keys: Keys) -> None:
         self._store = store
         self._keys = keys
-        self.blobs: Blobs = EncryptedBlobs(store, keys)
+        self._blobs = EncryptedBlobs(store, keys)
+
+    @property
+    def blobs(self) -> Blobs:
+        return self._blobs
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -177,7 +184,7 @@ class EncryptedStore:
     # --- the journal
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
-        outcomes = await self._store.append([self._encrypted(each) for each in batch])
+        outcomes = await self._store.append([await self._encrypted(each) for each in batch])
         return [
             replace(outcome, tail=tuple(map(self._record, outcome.tail))) if isinstance(outcome, Lost) else outcome
             for outcome in outcomes
@@ -186,7 +193,7 @@ class EncryptedStore:
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         return [self._record(record) for record in await self._store.read(run, first, last, limit)]
 
-    def _encrypted(self, append: Append) -> Append:
+    async def _encrypted(self, append: Append) -> Append:
         record, summary = append.record, append.summary
         body = self._keys.encrypt(record.body, _place(record))
         return replace(
@@ -194,6 +201,7 @@ class EncryptedStore:
             record=replace(record, body=body),
             summary=self._encrypted_summary(summary) if summary is not None else None,
             opens=tuple(self._encrypted_wait(wait, record.run) for wait in append.opens),
+            blobs=tuple([stored for hash in append.blobs for stored in await self._blobs.stored(hash)]),
         )
 
     def _record(self, record: Record) -> Record:
@@ -271,6 +279,26 @@ class EncryptedStore:
             detail = msgspec.Raw(self._keys.decrypt_text(msgspec.json.decode(detail, type=str), place).encode())
         return replace(wait, text=self._keys.decrypt_text(wait.text, place), detail=detail)
 
+    # --- deletion
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        place = f"the tombstone of {tombstone.run}"
+        reason = self._keys.encrypt_text(tombstone.reason, place, is_repeatable=True)
+        return await self._store.delete(replace(tombstone, reason=reason), version)
+
+    async def tombstone(self, run: RunId) -> Tombstone | None:
+        found = await self._store.tombstone(run)
+        return self._tombstone(found) if found is not None else None
+
+    async def tombstones(self, *, after: str = "", limit: int = 1000) -> list[Tombstone]:
+        return [self._tombstone(each) for each in await self._store.tombstones(after=after, limit=limit)]
+
+    def _tombstone(self, tombstone: Tombstone) -> Tombstone:
+        return replace(tombstone, reason=self._keys.decrypt_text(tombstone.reason, f"the tombstone of {tombstone.run}"))
+
+    async def collect(self, put_before: int, limit: int = 1000) -> list[str]:
+        return await self._blobs.forget(await self._store.collect(put_before, limit))
+
     # --- lines and documents
 
     async def keep(self, lines: Sequence[Line]) -> None:
@@ -306,10 +334,11 @@ def _where(line: Line) -> str:
 
 
 class _Found(msgspec.Struct):
-    """A blob as it is stored."""
+    """A blob as it is stored, and the hash of its content."""
 
     hash: str
     size: int
+    content: str = ""
 
 
 class EncryptedBlobs:
@@ -337,8 +366,11 @@ class EncryptedBlobs:
         stored = await self._store.blobs.put(frames())
         found = BlobRef(digest.hexdigest(), size)
         name, *_ = self._keys.blob_names(found.hash)
-        body = self._keys.encrypt(msgspec.json.encode(_Found(stored.hash, stored.size)), name)
-        await self._store.put_document(Document(name, stored.hash, body))
+        body = self._keys.encrypt(msgspec.json.encode(_Found(stored.hash, stored.size, found.hash)), name)
+        document, old = Document(name, os.urandom(16).hex(), body), ""
+        # Each put writes a new version, so that `forget` cannot remove the document of a blob that is stored again.
+        while not await self._store.put_document(document, replaces=old):
+            old = there.version if (there := await self._store.document(name)) is not None else ""
         return found
 
     def _frame(self, content: bytes, number: int, *, is_last: bool) -> bytes:
@@ -346,39 +378,64 @@ class EncryptedBlobs:
         return len(frame).to_bytes(4, "big") + frame
 
     async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
-        _, found = await self._found(ref.hash)
-        if found is None:
-            async for chunk in self._store.blobs.open(ref):  # stored without encryption
+        for _, found in await self._every(ref.hash):
+            chunks = self._store.blobs.open(BlobRef(found.hash, found.size))
+            try:
+                first = await anext(chunks, b"")
+            except NotFound:  # it was collected; it may be stored under another key or without encryption
+                continue
+            async for chunk in self._decrypted(first, chunks):
                 yield chunk
             return
-        held, number = b"", 0
-        async for chunk in self._store.blobs.open(BlobRef(found.hash, found.size)):
-            held += chunk
+        async for chunk in self._store.blobs.open(ref):
+            yield chunk
+
+    async def _decrypted(self, held: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        number, more = 0, cast("bytes | None", b"")
+        while more is not None:
             while len(held) >= 4 and len(held) > (size := 4 + int.from_bytes(held[:4], "big")):
                 yield self._keys.decrypt(held[4:size], _frame_place(number, is_last=False))
                 held, number = held[size:], number + 1
+            more = await anext(chunks, None)
+            held += more or b""
         if last := self._keys.decrypt(held[4:], _frame_place(number, is_last=True)):
             yield last
 
     async def has(self, hash: str) -> bool:
-        _, found = await self._found(hash)
-        return await self._store.blobs.has(found.hash if found is not None else hash)
+        for each in (*(found.hash for _, found in await self._every(hash)), hash):
+            if await self._store.blobs.has(each):
+                return True
+        return False
 
     async def remove(self, hash: str) -> None:
-        document, found = await self._found(hash)
-        if found is None or document is None:
-            await self._store.blobs.remove(hash)
-        else:
+        await self._store.blobs.remove(hash)
+        for document, found in await self._every(hash):
             await self._store.blobs.remove(found.hash)
             await self._store.remove_document(document.name, document.version)
 
-    async def _found(self, hash: str) -> tuple[Document | None, _Found | None]:
-        for name in self._keys.blob_names(hash):
-            document = await self._store.document(name)
-            if document is not None:
-                content = self._keys.decrypt(document.body, name)
-                return document, msgspec.json.decode(content, type=_Found)
-        return None, None
+    async def stored(self, hash: str) -> list[str]:
+        """The hashes under which a blob is stored: one for each key that encrypted it, or its own."""
+        return [found.hash for _, found in await self._every(hash)] or [hash]
+
+    async def forget(self, collected: Collection[str]) -> list[str]:
+        """Remove the documents of stored blobs that were collected. Return the hashes of the blobs."""
+        names, after = {hash: hash for hash in collected}, ""
+        while collected and (page := await self._store.documents(_BLOBS, after=after)):
+            for document in page:
+                found = self._read(document)
+                if found.hash in names and not await self._store.blobs.has(found.hash):
+                    names[found.hash] = found.content
+                    await self._store.remove_document(document.name, document.version)
+            after = page[-1].name
+        return list(names.values())
+
+    async def _every(self, hash: str) -> list[tuple[Document, _Found]]:
+        """What is stored of a blob under each key."""
+        documents = [await self._store.document(name) for name in self._keys.blob_names(hash)]
+        return [(each, self._read(each)) for each in documents if each is not None]
+
+    def _read(self, document: Document) -> _Found:
+        return msgspec.json.decode(self._keys.decrypt(document.body, document.name), type=_Found)
 
 
 def _frame_place(number: int, *, is_last: bool) -> str:

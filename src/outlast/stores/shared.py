@@ -5,22 +5,37 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from operator import eq, ge, gt, le, lt
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from outlast.errors import Damaged, InvalidInput, StoreUnusable
+from outlast.errors import Damaged, InvalidInput, NotAllowed, StoreUnusable
+from outlast.history.events import AttributeValue, Moment
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait, WaitKind
+from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Append, Due, Head, Listed, Notify, Page, RunFilter, search_text
+from outlast.store import (
+    NO_INFO,
+    Append,
+    AttributeFilter,
+    Due,
+    Head,
+    Listed,
+    Notify,
+    Page,
+    RunFilter,
+    WorkerInfo,
+    search_text,
+)
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 
-VERSION = 4
+VERSION = 5
 """The version of the format of every store."""
 
 LARGEST = 1 << 62
@@ -46,7 +61,7 @@ def check_version(where: str, version: int) -> None:
 
 def check_schema(where: str, schema: str, present: Collection[str]) -> None:
     """Refuse a store that lacks a table, an index or a view of the schema file."""
-    names = re.findall(r"^create (?:unique )?(?:table|index|view) (?:\{s\}\.)?(\w+)", schema, re.MULTILINE)
+    names = re.findall(r"^create (?:unique |virtual )?(?:table|index|view) (?:\{s\}\.)?(\w+)", schema, re.MULTILINE)
     if missing := [name for name in names if name not in present]:
         raise StoreUnusable(
             f"{where} lacks {', '.join(missing)}, perhaps dropped by another program: restore the store from a backup"
@@ -64,13 +79,14 @@ class WorkerRuns(NamedTuple):
 
 class Contents(Struct, frozen=True, kw_only=True):
     """The contents of a store. `schema` is its version, 0 if it is empty or does not exist; `bytes` is the size of
-    everything but the blobs."""
+    everything but the blobs; `deleted` is the number of tombstones."""
 
     path: str = ""
     schema: int = VERSION
     library: str
     bytes: int = 0
     runs: dict[str, int] = {}
+    deleted: int = 0
     workers: tuple[WorkerRuns, ...] = ()
     blob_count: int = 0
     blob_bytes: int = 0
@@ -143,12 +159,41 @@ def matches(summary: RunSummary, query: RunFilter) -> bool:
         and (not query.workflow or summary.workflow == query.workflow)
         and (not query.parent or summary.parent == query.parent)
         and (not query.roots or not summary.parent)
-        and (not query.exclusive or summary.exclusive == query.exclusive)
         and set(query.tags) <= set(summary.tags)
         and (query.created_from is None or summary.created >= query.created_from)
         and (query.created_until is None or summary.created < query.created_until)
         and query.text.casefold() in search_text(summary)
+        and summary.run.startswith(query.prefix)
+        and (not query.queue or summary.queue == query.queue)
+        and (query.held is None or summary.held is query.held)
+        and all(_has(summary, condition) for condition in query.attributes)
+        and (not query.order or query.order.removeprefix("-") in summary.attributes)
     )
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
+
+
+def _has(summary: RunSummary, condition: AttributeFilter) -> bool:
+    """Return whether a run has an attribute that meets the condition."""
+    if (value := summary.attributes.get(condition.name)) is None:
+        return False
+    (kind, value), (wanted, limit) = comparable(value), comparable(condition.value)
+    return kind == wanted and _COMPARISONS[condition.operator](value, limit)
+
+
+def comparable(value: AttributeValue) -> tuple[int, int | float | str]:
+    """Return the type of an attribute's value as a number, and what is compared within the type. Lists by an attribute are
+    in this order: false before true, numbers, text, times."""
+    match value:
+        case bool():
+            return 0, int(value)
+        case Moment(time):
+            return 3, time
+        case str():
+            return 2, value
+        case _:
+            return 1, value
 
 
 def checked_document(name: str) -> str:
@@ -175,6 +220,32 @@ def check_limit(limit: int) -> None:
         raise InvalidInput(f"limit must be at least 1, not {limit}")
 
 
+Place: TypeAlias = tuple[int | float | str, ...]
+"""The position of a run in a list: the creation time and the run, or what `comparable` returns of an attribute and the
+run."""
+
+
+def place(summary: RunSummary, order: str = "") -> Place:
+    """Return the position of a run in a list with this order."""
+    if not order:
+        return summary.created, summary.run
+    return *comparable(summary.attributes[order.removeprefix("-")]), summary.run
+
+
+def is_descending(order: str) -> bool:
+    """Return whether the greatest position comes first in a list with this order."""
+    return not order or order.startswith("-")
+
+
+def follows(summary: RunSummary, query: RunFilter) -> bool:
+    """Return whether a run comes after the cursor of a query."""
+    here = place(summary, query.order)
+    if not query.order:
+        return here < cursor(query.after)
+    last = attribute_cursor(query.after)
+    return here < last if is_descending(query.order) else here > last
+
+
 def cursor(after: str) -> tuple[int, str]:
     """Decode a cursor into the creation time and the id of the last run already listed."""
     created, separator, run = after.partition(":")
@@ -183,15 +254,54 @@ def cursor(after: str) -> tuple[int, str]:
     return int(created), run
 
 
+def attribute_cursor(after: str) -> tuple[int, int | float | str, str]:
+    """Decode the cursor of a list by an attribute: what `comparable` returns of the attribute of the last run already
+    listed, and the id of that run."""
+    try:
+        kind, value, run = msgspec.json.decode(after, type=tuple[int, int | float | str, str])
+    except (msgspec.DecodeError, UnicodeError):
+        raise invalid_cursor(after) from None
+    if kind not in range(4) or (kind == 2) is not isinstance(value, str):
+        raise invalid_cursor(after)
+    return kind, value, run
+
+
+def slot_cursor(after: str) -> tuple[str, str]:
+    """Decode the cursor of a list of slots into the name and the run of the last holder already listed."""
+    name, separator, run = after.rpartition("\n")
+    if after and not separator:
+        raise invalid_cursor(after)
+    return name, run
+
+
 def invalid_cursor(after: str) -> InvalidInput:
     return InvalidInput(f"{after[:80]!r} is not a cursor of this list; pass the one that the previous call returned")
 
 
-def page_of(shown: Iterable[Listed], *, is_last: bool) -> Page:
+def page_of(shown: Iterable[Listed], *, is_last: bool, order: str = "") -> Page:
     """Return a page of these runs, with a cursor to the next one unless it is the last."""
     items = tuple(shown)
-    end = items[-1].summary if items and not is_last else None
-    return Page(items, f"{end.created}:{end.run}" if end else "")
+    if is_last or not items:
+        return Page(items)
+    end = items[-1].summary
+    return Page(items, msgspec.json.encode(place(end, order)).decode() if order else f"{end.created}:{end.run}")
+
+
+# --- claims and slots
+
+
+def may_be_due(summary: RunSummary) -> bool:
+    """Return whether a run of this status is due when one of its timers is."""
+    return summary.status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.COMPENSATING)
+
+
+def is_due(wait: Wait, now: int) -> bool:
+    """Return whether this wait is a timer that is due."""
+    return wait.kind == "timer" and wait.due is not None and wait.due <= now
+
+
+def claim_not_current(run: RunId, epoch: int) -> NotAllowed:
+    return NotAllowed(f"run {run} is not claimed under epoch {epoch}, so it can take no slot: claim it first")
 
 
 def summary_of(run: str, body: Any) -> RunSummary:
@@ -241,9 +351,9 @@ def _fault_of_wait(name: str) -> str:
     return f"the row of the wait {name!r} cannot be decoded"
 
 
-def names_in(workflows: str) -> tuple[str, ...]:
-    """Decode a column that holds a JSON list of names; empty if that fails."""
+def info_in(text: str) -> WorkerInfo:
+    """Decode what a worker said of itself; nothing if that fails."""
     try:
-        return msgspec.json.decode(workflows, type=tuple[str, ...])
-    except msgspec.DecodeError:
-        return ()
+        return msgspec.json.decode(text, type=WorkerInfo)
+    except (msgspec.DecodeError, UnicodeError):
+        return NO_INFO

@@ -24,7 +24,15 @@ from outlast.testing.answering import OVER, Answers, Guest, Patience, Stuck, att
 from outlast.testing.faults import Died, Fault, Faults, bare, faulty
 from outlast.testing.processes import Processes
 from outlast.testing.store_factory import LateCalls, StoreFactory
-from outlast.testing.world import Difference, OtherResult, RunLog, World, compare, read_all
+from outlast.testing.world import (
+    Difference,
+    OtherResult,
+    RunLog,
+    World,
+    check_slots_and_tombstones,
+    compare,
+    read_all,
+)
 from outlast.values.codec import fetched
 
 RUN = RunId("run-1")
@@ -56,6 +64,7 @@ class Story(Struct, frozen=True):
     same: Callable[[Any], Any] | None = None
     """The part of the result that must be equal (default: all of it)."""
     before_each: Callable[[], object] | None = None
+    queue_limits: dict[str, int] = {}
 
 
 # --- rounds ------------------------------------------------------------------------------------------------------------
@@ -134,6 +143,7 @@ class CrashLoop:
             raise Difference(f"the run did not end in {number + 1} processes", RUN)
         if held_back is not None:
             do(held_back[0].close())
+        do(self._reading(check_slots_and_tombstones))
         return Round(do(self._reading(read_all)), world, number + 1, calls, hits, clock.seconds() - began)
 
     def _run_process(self, store: Store, faults: Faults, world: World, *, is_faulty: bool) -> bool:
@@ -251,7 +261,7 @@ def crash_loop(
     story: Story, factory: StoreFactory, *, concurrency: int = 2000, claim: float = 30.0
 ) -> Iterator[CrashLoop]:
     """The crash loop for a story whose undisturbed round ended as expected."""
-    with Processes(concurrency=concurrency, claim=claim) as processes:
+    with Processes(concurrency=concurrency, claim=claim, queue_limits=story.queue_limits) as processes:
         loop = CrashLoop(story, factory, processes)
         if story.expected is not None:
             ending = loop.whole.runs[_successors(loop.whole.runs)[-1]].ending

@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 
-from outlast.errors import OutcomeUnknown, StoreError
+from outlast.errors import OutcomeUnknown, OutlastError, StoreError
 from outlast.store import Store
 
 Way: TypeAlias = Literal["die_before", "die_after", "lose_answer", "refuse", "twice", "late", "slow"]
@@ -96,7 +96,7 @@ class Faults:
         for act in calls:
             try:
                 answers.append(await act())
-            except StoreError as error:
+            except OutlastError as error:
                 answers.append(error)
         return answers
 

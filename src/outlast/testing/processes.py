@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from outlast.testing.time_skipping import TimeSkippingLoop
 from outlast.testing.world import World
 
 T = TypeVar("T")
+NO_LIMITS: Mapping[str, int] = {}
 
 
 @asynccontextmanager
@@ -43,12 +44,18 @@ async def engine_over(
 
 @asynccontextmanager
 async def engine_and_worker(
-    store: Store, concurrency: int, claim: float, clock: Callable[[], int], key: bytes = b""
+    store: Store,
+    concurrency: int,
+    claim: float,
+    clock: Callable[[], int],
+    key: bytes = b"",
+    queue_limits: Mapping[str, int] = NO_LIMITS,
 ) -> AsyncIterator[tuple[Engine, Worker]]:
     """An engine over an open store, and its worker."""
     ledger = Ledger(store, key=key, clock=clock)
     try:
-        async with working(ledger, Settings(store="", claim=claim, concurrency=concurrency)) as worker:
+        settings = Settings(store="", claim=claim, concurrency=concurrency, queue_limits=dict(queue_limits))
+        async with working(ledger, settings) as worker:
             client = Engine(ledger, worker)
             try:
                 yield client, worker
@@ -64,12 +71,20 @@ async def engine_and_worker(
 class Processes:
     """Processes that run one after the other, on one loop whose clock jumps. Use it as a context manager."""
 
-    def __init__(self, *, claim: float = 30.0, concurrency: int = 2000, seed: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        claim: float = 30.0,
+        concurrency: int = 2000,
+        seed: int = 0,
+        queue_limits: Mapping[str, int] = NO_LIMITS,
+    ) -> None:
         self.loop = TimeSkippingLoop()
         self.lives = 0
         """The number of processes so far."""
         self._claim = claim
         self._concurrency = concurrency
+        self._queue_limits = queue_limits
         self._seed = seed
         self._worker: Worker | None = None
         self._world: World | None = None
@@ -130,7 +145,9 @@ class Processes:
             self._worker = None
 
     async def _engine(self, store: Store, act: Callable[[Engine], Awaitable[T]]) -> T:
-        async with engine_and_worker(store, self._concurrency, self._claim, self.loop.clock) as (client, worker):
+        clock, limits = self.loop.clock, self._queue_limits
+        opened = engine_and_worker(store, self._concurrency, self._claim, clock, queue_limits=limits)
+        async with opened as (client, worker):
             self._worker = worker
             if self._world is not None:
                 self._world.watch(worker.attempts)

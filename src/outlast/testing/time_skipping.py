@@ -34,8 +34,7 @@ ON_CONNECTIONS = 1.0
 """Seconds of real time without traffic on any connection after which tasks that wait for one count as sleeping."""
 _POLLING = (
     "outlast.engine.claimer",
-    "outlast.services.sweeper",
-    "outlast.engine.timekeeper",
+    "outlast.services",
     "outlast.engine.evictor",
     "outlast.client",
     "outlast.stores",

@@ -120,7 +120,7 @@ class RunLog(NamedTuple):
     retried: Counter[str]
     """Nodes that failed and got another attempt, and how often."""
     asked: Counter[tuple[str, str]]
-    """Timers, questions, children, steps and decisions, and how often each is in the log."""
+    """Timers, questions, children, steps, decisions and changes of attributes, and how often each is in the log."""
 
 
 async def read_all(store: Store) -> dict[RunId, RunLog]:
@@ -135,6 +135,23 @@ async def read_all(store: Store) -> dict[RunId, RunLog]:
             raise Difference(f"the log of run {run} is not sound: {broken}", run)
         found[run] = await _read(store, run, str(listed.summary.status))
     return found
+
+
+async def check_slots_and_tombstones(store: Store) -> None:
+    """No slot has outlived its claim or its run, and no deleted run is in a list."""
+    for held in await store.slot_holders():
+        stored = await store.derived(held.run)
+        is_over = stored.head is None or stored.head.closed
+        is_unclaimed = held.until == "claim" and await store.holding(held.run) is None and not stored.interrupted
+        if is_unclaimed or (is_over and held.until == "run"):
+            raise Difference(f"slot {held.name!r} of run {held.run} leaked", held.run)
+    deleted = {each.run for each in await store.tombstones()}
+    runs, _ = await store.runs(limit=10_000)
+    listed = [*runs, *(each.run for each in await store.search(RunFilter(limit=10_000)))]
+    waits, _ = await store.waits(limit=10_000)
+    waiting = [each.run for each in [*waits, *await store.due(10_000)]]
+    if shown := deleted.intersection([*listed, *waiting, *(each.run for each in await store.holdings())]):
+        raise Difference(f"deleted runs are in a list: {sorted(shown)}", min(shown))
 
 
 async def _read(store: Store, run: RunId, status: str) -> RunLog:
@@ -163,6 +180,8 @@ async def _read(store: Store, run: RunId, status: str) -> RunLog:
                 log = log._replace(ending=entry.event)
             case e.TimerSet(timer=name) | e.InteractionRequested(interaction=name) | e.ChildStarted(node=name):
                 log.asked[type(entry.event).__name__, name] += 1
+            case e.AttributesSet(attributes=changes):
+                log.asked["AttributesSet", ", ".join(f"{name}={value}" for name, value in changes.items())] += 1
             case e.StepStarted(step=name) | e.StepCompleted(step=name) | e.DecisionRecorded(key=name):
                 log.asked[type(entry.event).__name__, name] += 1
             case _:

@@ -6,17 +6,17 @@ itself (`untyped`). A value larger than `INLINE_LIMIT` is stored as a blob, and 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
-from msgspec.structs import astuple
+from msgspec import Raw
 
 from outlast.errors import Damaged, InvalidInput, NotFound, NotStorable, StoreError
 from outlast.history.events import Value
 from outlast.history.record import Entry
+from outlast.ledger.blob_names import REFERENCE, blob_of, is_elsewhere, values_in
 from outlast.store import BeginsEarly, BlobRef, Blobs, PendingBlob
 from outlast.values import secret_patterns
 from outlast.values.annotations import type_codec_of
@@ -32,7 +32,6 @@ INLINE_LIMIT = 1_000_000
 
 _DOLLAR = ord(MARK)
 _MARKED = f'"{MARK}"'.encode()
-_BLOB = f'{{"{MARK}":"blob",'.encode()
 _encode = msgspec.json.Encoder().encode
 _decode_any = msgspec.json.Decoder().decode
 _NEARLY_ALWAYS_PLAIN: frozenset[type] = frozenset((int, str, bool, type(None)))
@@ -117,7 +116,7 @@ class Codec:
         return self._decode_slowly(body)
 
     def _decode_slowly(self, body: bytes) -> Any:
-        if body.startswith(_BLOB):
+        if body.startswith(REFERENCE):
             raise InvalidInput("value: it is stored as a blob; fetch it before decoding")
         try:
             return self._from_tree(_decode_any(body))
@@ -161,29 +160,6 @@ async def stored(raw: Value | bytes, blobs: Blobs) -> Value:
 def reference_to(ref: BlobRef) -> Value:
     """The value in the log that stands for a blob."""
     return Raw(_encode({MARK: "blob", "hash": ref.hash, "size": ref.size}))
-
-
-def is_elsewhere(raw: Value) -> bool:
-    """Whether the log holds a reference instead of the value."""
-    return len(raw) > len(_BLOB) and bytes(memoryview(raw)[: len(_BLOB)]) == _BLOB
-
-
-def blob_of(raw: Value) -> BlobRef:
-    """The blob that a reference names."""
-    reference = _decode_any(raw)
-    return BlobRef(reference["hash"], reference["size"])
-
-
-def values_in(part: Any) -> Iterator[Raw]:
-    """All values in an event, at any depth, those of its errors included."""
-    if isinstance(part, Raw):
-        yield part
-    elif isinstance(part, Struct):
-        for inner in astuple(part):
-            yield from values_in(inner)
-    elif isinstance(part, dict | tuple | list):
-        for inner in part.values() if isinstance(part, dict) else part:
-            yield from values_in(inner)
 
 
 async def damaged_blobs(

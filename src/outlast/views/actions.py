@@ -15,7 +15,7 @@ from outlast.history import events as e
 from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.lifecycle import resume_plan
-from outlast.lifecycle.actions import VERBS, allowed
+from outlast.lifecycle.actions import VERBS, allowed, refusal
 from outlast.lifecycle.diagnosis import Finding, Rewrite, Settle
 from outlast.lifecycle.explanation import Action, useful_actions
 from outlast.lifecycle.state import State, Wait
@@ -52,7 +52,12 @@ async def actions_of(
             known = {"code": plan.code, "appends": plan.appends, "effects": plan.effects}
             found.append(_action("repair", f"outlast doctor {run} --fix{where}", plan.reason, **known))
     others = [verb for verb in allowed(state) if all(verb != each.action for each in found)]
-    return found + [_action(verb, f"outlast {verb} {run}{_ARGUMENTS.get(verb, '')}{where}") for verb in others]
+    found += [_action(verb, f"outlast {verb} {run}{_ARGUMENTS.get(verb, '')}{where}") for verb in others]
+    refused = refusal(state, "delete")
+    if refused is not None and refusal(state, "delete", force=True) is None:
+        why = refused.reason.partition(":")[0]
+        found.append(_action("delete", f"outlast delete {run} --force{where}", effects=(f"the run {why}",)))
+    return found
 
 
 def _action(verb: str, command: str, why: str = "", **known: Any) -> ActionView:

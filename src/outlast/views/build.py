@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
 
-from outlast.history.events import NULL, AnyEvent, Event, Failure
+from outlast.history.events import NULL, AnyEvent, AttributeValue, Event, Failure, Moment
 from outlast.history.record import Entry
 from outlast.lifecycle.state import Child, NodeState, NodeStatus, Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.lifecycle.timeline import text_of
 from outlast.lifecycle.timeline.phrases import plain_numbers
-from outlast.store import Holding, Line
+from outlast.store import Holding, Line, Tombstone
 from outlast.views import types as t
 from outlast.views.run_view import NO_WORK, Tally, Work
 from outlast.views.texts import AT_WORK
@@ -22,6 +22,7 @@ from outlast.views.times import iso
 
 if TYPE_CHECKING:
     from outlast.client.bulk import Progress as BulkProgress
+    from outlast.client.deletion import Pruned
     from outlast.client.evidence import Diagnosis
     from outlast.client.reader import WorkerRuns
     from outlast.client.versions import Version
@@ -53,6 +54,7 @@ def run_view(summary: RunSummary, *, scratch: bytes = b"", holding: Holding | No
     return _same(
         *(t.RunView, summary),
         parent=summary.parent or None,
+        attributes=attributes_view(summary.attributes),
         created=iso(summary.created),
         updated=iso(summary.updated),
         waits=tuple(map(wait_view, summary.waits)),
@@ -129,6 +131,7 @@ def node_view(name: str, node: NodeState, work: Work) -> t.NodeView:
         began=iso(work.began or None),
         ms=work.ms,
         inputs=plain_numbers(work.inputs),
+        replaced=NULL if node.given is None else plain_numbers(node.given.inputs),
         output=plain_numbers(node.output),
         error=error_view(node.error),
         retry_at=iso(work.retry_at),
@@ -184,12 +187,23 @@ def planned_views(events: Iterable[AnyEvent], now: int) -> tuple[t.PlannedEventV
 
 def fields_of(event: Event) -> dict[str, Any]:
     """Every field, with defaults and with fields of newer versions; values of users as plain JSON."""
-    known = {
-        name: iso(value or None) if name in TIMES else plain_numbers(value) if isinstance(value, Raw) else value
-        for name, value in msgspec.structs.asdict(event).items()
-        if name != "more"
-    }
+    known = {name: _field(name, value) for name, value in msgspec.structs.asdict(event).items() if name != "more"}
     return {**(event.more or {}), **known}
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in TIMES:
+        return iso(value or None)
+    if isinstance(value, Raw):
+        return plain_numbers(value)
+    return attributes_view(value) if name == "attributes" else value
+
+
+def attributes_view(attributes: Mapping[str, AttributeValue | None]) -> dict[str, t.Attribute | None]:
+    return {
+        name: t.AttributeTimeView(time=iso(value.time)) if isinstance(value, Moment) else value
+        for name, value in attributes.items()
+    }
 
 
 def branch_view(branch: BranchSummary) -> t.BranchView:
@@ -267,9 +281,20 @@ def version_view(version: Version) -> t.VersionView:
 
 
 def worker_view(worker: WorkerRuns) -> t.WorkerView:
-    times = {"last_seen": iso(worker.seen or None), "expires": iso(worker.expires or None)}
-    workflows, runs = tuple(worker.workflows), tuple(worker.runs)
-    return _same(t.WorkerView, worker, live=worker.is_live, **times, workflows=workflows, runs=runs)
+    info = worker.info
+    return t.WorkerView(
+        worker=worker.worker,
+        live=worker.is_live,
+        last_seen=iso(worker.seen or None),
+        expires=iso(worker.expires or None),
+        workflows=info.workflows,
+        queues=info.queues,
+        host=info.host,
+        pid=info.pid,
+        started=iso(info.started or None),
+        skew_ms=round(info.skew / 1000),
+        runs=tuple(worker.runs),
+    )
 
 
 def sweep_view(report: Report, *, dry_run: bool) -> t.SweepReportView:
@@ -293,6 +318,18 @@ def _blobs(held: Info | Copied) -> t.BlobsView:
 
 def copied_view(moved: Moved) -> t.CopiedRunView:
     return _same(t.CopiedRunView, moved, outcome=moved.how, why=moved.why or None)
+
+
+# --- deletion
+
+
+def tombstone_view(tombstone: Tombstone) -> t.TombstoneView:
+    return _same(t.TombstoneView, tombstone, created=iso(tombstone.created), deleted=iso(tombstone.deleted))
+
+
+def pruned_view(found: Pruned, *, bulk: str | None = None, more: bool = False) -> t.PrunedView:
+    times = {"first": iso(found.first or None), "last": iso(found.last or None)}
+    return _same(t.PrunedView, found, refused=dict(found.refused), bulk=bulk, more=more, **times)
 
 
 # --- bulk actions

@@ -16,6 +16,7 @@ from outlast.views.texts import (
     COLOURS,
     MAX_TEXT,
     about,
+    attribute_view_text,
     error_text,
     holder_text,
     progress_text,
@@ -30,6 +31,8 @@ SHOWN = 50
 SHOWN_VIOLATIONS = 20
 MAX_VALUE = 200
 """Characters of a value or message that are shown without `verbose`."""
+MAX_ATTRIBUTE = 24
+"""Characters of a search attribute in a list of runs."""
 MAX_WAIT = 80
 """Characters of a question in a list of waits."""
 _NODE_STYLES = {"completed": "green", "failed": "red", "running": "bold blue"}
@@ -69,17 +72,28 @@ def _time(time: str | None, *, full: bool = True) -> str:
 # --- runs
 
 
-def _run_list(view: t.RunListView, now: int) -> Iterator[Line]:
+def _run_list(view: t.RunListView, now: int, *, columns: Sequence[str] = ()) -> Iterator[Line]:
+    """The runs, with these search attributes as columns."""
     ids = short_ids(run.run for run in view.runs)
-    rows: list[list[Span | str]] = [_titles("run", "workflow", "status", " age", "done", "waits for, or why")]
-    for run in view.runs:
+    shown = {name: _column([run.attributes.get(name) for run in view.runs]) for name in columns}
+    rows = [[*_titles("run", "workflow", "status", " age", "done", *columns, "waits for, or why")]]
+    for place, run in enumerate(view.runs):
         # The summary of a running run is not written after every node: its number would be old.
         done = "" if run.status is RunStatus.RUNNING else f"{run.done_nodes:>4}"
         age = span(now - (micros(run.created) or now))
         status: Span = ("held" if run.held else run.status, COLOURS[run.status])
         name, workflow = (plain(ids[run.run]), "cyan"), cropped(run.workflow, 24)
-        rows.append([name, workflow, status, f"{age:>4}", done, about(run, now)])
+        attributes = [column[place] for column in shown.values()]
+        rows.append([name, workflow, status, f"{age:>4}", done, *attributes, about(run, now)])
     yield from table(rows)
+
+
+def _column(values: Sequence[t.Attribute | None]) -> list[str]:
+    """The values of an attribute, one for each run. Numbers stand below each other."""
+    texts = ["" if value is None else cropped(attribute_view_text(value), MAX_ATTRIBUTE) for value in values]
+    is_number = [isinstance(value, int | float) and not isinstance(value, bool) for value in values]
+    widest = max((len(text) for text, number in zip(texts, is_number, strict=True) if number), default=0)
+    return [text.rjust(widest) if number else text for text, number in zip(texts, is_number, strict=True)]
 
 
 def _run(view: t.RunView, now: int) -> Iterator[Line]:
@@ -124,7 +138,10 @@ class _Detail:
         yield "workflow", (plain(view.workflow) + (f"  ({plain(view.entry)})" if view.entry else ""), "")
         yield "status", (f"{view.status}{self._why()}", COLOURS[view.status])
         tags = " ".join(f"#{tag}" for tag in view.tags)
-        others = {"title": view.title, "tags": tags, "parent": view.parent, "continues as": view.successor}
+        attributes = ", ".join(f"{name}={attribute_view_text(value)}" for name, value in view.attributes.items())
+        others = {"title": view.title, "tags": tags, "attributes": attributes, "queue": view.queue}
+        others |= {"priority": str(view.priority or ""), "fairness key": view.fairness_key}
+        others |= {"parent": view.parent or "", "continues as": view.successor or ""}
         yield from ((name, (cropped(text, MAX_TEXT), "")) for name, text in others.items() if text)
         if view.holder is not None and view.holder.live:
             yield "worker", (plain(view.holder.worker), "")
@@ -374,13 +391,13 @@ def _version_list(view: t.VersionListView, now: int) -> Iterator[Line]:  # noqa:
 
 
 def _worker_list(view: t.WorkerListView, now: int) -> Iterator[Line]:
-    rows: list[list[Span | str]] = [_titles("worker", "", "last seen", "runs", "workflows")]
+    rows: list[list[Span | str]] = [_titles("worker", "", "last seen", "host", "runs", "workflows")]
     for each in view.workers:
         seen = micros(each.last_seen)
         ago = "-" if seen is None else f"{span(now - seen)} ago"
         workflows = plain(", ".join(each.workflows[:5]) + (" …" if len(each.workflows) > 5 else "")) or "-"
         status = ("alive", "green") if each.live else ("gone", "red")
-        rows.append([plain(each.worker), status, ago, str(len(each.runs)), workflows])
+        rows.append([plain(each.worker), status, ago, plain(each.host) or "-", str(len(each.runs)), workflows])
     yield from table(rows)
 
 
@@ -402,6 +419,7 @@ def _store(view: t.StoreView, now: int) -> Iterator[Line]:  # noqa: ARG001
         "schema": str(view.schema),
         view.kind: view.library,
         "runs": f"{sum(view.runs.values())}" + (f": {runs}" if runs else ""),
+        "deleted": str(view.deleted),
         "blobs": f"{view.blobs.count}, {size(view.blobs.bytes)} in {plain(view.blobs.path)}",
         "workers": f"{view.workers.live} alive" + (f", {view.workers.gone} gone" if view.workers.gone else ""),
     }
@@ -411,6 +429,24 @@ def _store(view: t.StoreView, now: int) -> Iterator[Line]:  # noqa: ARG001
 def _backup(view: t.BackupView, now: int) -> Iterator[Line]:  # noqa: ARG001
     blobs = f"{counted(view.blobs.count, 'blob')}, {size(view.blobs.bytes)}"
     yield line(plain(f"{view.path}: {counted(view.runs, 'run')}, {size(view.bytes)}, and {blobs}"), fit="wrap")
+
+
+def _tombstone(view: t.TombstoneView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    kept = "its id and its idempotency key stay" if view.key else "its id stays"
+    yield line(f"run {plain(view.run)} was deleted; {kept} in use")
+
+
+def _pruned(view: t.PrunedView, now: int) -> Iterator[Line]:  # noqa: ARG001
+    done = "would be deleted" if view.dry_run else "left to a bulk action" if view.bulk else "deleted"
+    yield line(
+        (f"{counted(view.runs, 'run')} {done}", "bold"), f", with {counted(view.events, 'event')}" * bool(view.runs)
+    )
+    if view.first and view.last:
+        yield line("  the first ended ", _time(view.first), ", the last ", _time(view.last))
+    for why, runs in view.refused.items():
+        yield line(f"{counted(runs, 'run')} kept, each {plain(why)}", fit="wrap")
+    if view.blobs:
+        yield line(f"{counted(view.blobs, 'blob')} removed that no run names")
 
 
 def _bulk_preview(view: t.BulkPreviewView, now: int, *, action: str = "") -> Iterator[Line]:  # noqa: ARG001
@@ -472,6 +508,8 @@ _FORMS: dict[type[t.View], Callable[..., Iterator[Line]]] = {
     t.VersionListView: _version_list,
     t.WorkerListView: _worker_list,
     t.SweepReportView: _sweep,
+    t.TombstoneView: _tombstone,
+    t.PrunedView: _pruned,
     t.BulkPreviewView: _bulk_preview,
     t.BulkView: _bulk,
     t.AuditListView: _audit,

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from outlast.history.events import Failure
+from outlast.lifecycle.attributes import attribute_text
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import counted, cropped, failure, wait_text
 from outlast.views.times import micros, span
-from outlast.views.types import ErrorView, HolderView, ProgressView, RunView, WaitView
+from outlast.views.types import Attribute, AttributeTimeView, ErrorView, HolderView, ProgressView, RunView, WaitView
 
 COLOURS = {
     RunStatus.CREATED: "cyan",
@@ -49,6 +50,13 @@ def _cut(run: str, length: int) -> str:
 
 def wait_view_text(wait: WaitView, now: int) -> str:
     return wait_text(Wait(wait.kind, wait.id, wait.node, micros(wait.due), wait.text), now)
+
+
+def attribute_view_text(value: Attribute) -> str:
+    """An attribute as it is written on the command line; a time without its microseconds."""
+    if isinstance(value, AttributeTimeView):
+        return (value.time or "").replace(".000000Z", "Z")
+    return attribute_text(value)
 
 
 def error_text(error: ErrorView) -> str:

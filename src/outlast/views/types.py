@@ -68,8 +68,19 @@ class HolderView(View, frozen=True, kw_only=True):
     expires: Time | None
 
 
+class AttributeTimeView(View, frozen=True, kw_only=True):
+    """A search attribute that is a time."""
+
+    time: Time | None
+
+
+Attribute: TypeAlias = bool | int | float | str | AttributeTimeView
+"""The value of a search attribute."""
+
+
 class RunView(View, frozen=True, kw_only=True):
-    """A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first ones.
+    """A run in a list. `at` is the event this was computed from; `waiting` counts all waits, and `waits` has the first
+    ones.
 
     `progress` and `holder` are filled for runs that are at work. A run with `awaits_start` begins when a user starts it."""
 
@@ -79,6 +90,10 @@ class RunView(View, frozen=True, kw_only=True):
     kind: str
     title: str
     tags: tuple[str, ...]
+    attributes: dict[str, Attribute]
+    queue: str
+    priority: int
+    fairness_key: str
     parent: str | None
     version: str
     created: Time | None
@@ -114,7 +129,8 @@ class ErrorView(View, frozen=True, kw_only=True):
 
 
 class NodeView(View, frozen=True, kw_only=True):
-    """A node of a run. `ms` is the duration of its last attempt."""
+    """A node of a run. `ms` is the duration of its last attempt. `replaced` holds the inputs that a person gave instead of
+    those that the code passes; null if there are none."""
 
     node: str
     step: str | None
@@ -124,6 +140,7 @@ class NodeView(View, frozen=True, kw_only=True):
     began: Time | None
     ms: float
     inputs: Value
+    replaced: Value
     output: Value
     error: ErrorView | None
     retry_at: Time | None
@@ -428,13 +445,19 @@ class VersionListView(View, frozen=True, kw_only=True):
 
 
 class WorkerView(View, frozen=True, kw_only=True):
-    """A worker of a store. It claims runs of `workflows` and holds `runs`."""
+    """A worker of a store. It claims runs of `workflows` and of `queues` (null: of any), and holds `runs`. `skew_ms` is
+    how far its clock is ahead of the store's."""
 
     worker: str
     live: bool
     last_seen: Time | None
     expires: Time | None
     workflows: tuple[str, ...]
+    queues: tuple[str, ...] | None
+    host: str
+    pid: int
+    started: Time | None
+    skew_ms: int
     runs: tuple[str, ...]
 
 
@@ -484,7 +507,8 @@ class BlobsView(View, frozen=True, kw_only=True):
 
 
 class StoreView(View, frozen=True, kw_only=True):
-    """A store. `runs` counts runs by status; `library` is the version of the driver of this `kind` of store."""
+    """A store. `runs` counts runs by status, `deleted` those that were deleted; `library` is the version of the driver of
+    this `kind` of store."""
 
     kind: str
     path: str
@@ -493,6 +517,7 @@ class StoreView(View, frozen=True, kw_only=True):
     schema: int
     library: str
     runs: dict[str, int]
+    deleted: int
     blobs: BlobsView
     workers: WorkerCountView
 
@@ -577,6 +602,36 @@ class BulkView(View, frozen=True, kw_only=True):
     failed: int
     outcomes: tuple[BulkOutcomeView, ...]
     next: str | None
+
+
+class TombstoneView(View, frozen=True, kw_only=True):
+    """What remains of a deleted run. Its id and its idempotency key cannot be used again."""
+
+    run: str
+    workflow: str
+    status: RunStatus
+    created: Time
+    deleted: Time
+    key: str
+    by: str
+    reason: str
+
+
+class PrunedView(View, frozen=True, kw_only=True):
+    """The runs that were deleted, or would be in a dry run: how many, with how many events, and when the first and the last
+    of them ended. `refused` counts the runs that are kept, by the reason.
+
+    A server leaves the deletion to the bulk action `bulk`. With `more`, another request deletes further runs."""
+
+    dry_run: bool
+    runs: int
+    events: int
+    first: Time | None
+    last: Time | None
+    refused: dict[str, int]
+    blobs: int
+    bulk: str | None
+    more: bool
 
 
 class AuditEntryView(View, frozen=True, kw_only=True):

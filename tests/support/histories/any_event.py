@@ -77,6 +77,8 @@ def _any(shape: msgspec.inspect.Type, text: st.SearchStrategy[str], numbers: st.
             return st.one_of(*(_any(each, text, numbers) for each in shape.types))
         case msgspec.inspect.DictType(value_type=msgspec.inspect.RawType()):
             return st.nothing()  # fields of a newer version: `_event_of` adds them
+        case msgspec.inspect.DictType():
+            return st.dictionaries(text, _any(shape.value_type, text, numbers), max_size=3)
         case msgspec.inspect.StructType():
             return st.builds(shape.cls, **{each.name: _any(each.type, text, numbers) for each in shape.fields})
         case _:

@@ -39,6 +39,9 @@ _CATEGORIES: tuple[Literal["permanent", "transient", "timeout", "crash", "reject
 )
 
 
+_ATTRIBUTES = (True, 7, -1.5, "Oslo", e.Moment(1_700_000_000_000_000), None)
+
+
 class EventGenerator(Struct):
     """Suggests events that may follow. It has read the whole log, since other branches affect what is legal."""
 
@@ -415,6 +418,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.RunCancelled: lambda gen, state: _ended(gen, state, e.RunCancelled(by=gen.word(), reason=gen.word())),
     e.RunContinued: lambda gen, state: _ended(gen, state, e.RunContinued(successor="next", carried=gen.value())),
     e.RunRecovered: lambda gen, state: [e.RunRecovered(code="G2", reason=gen.word(), evidence=(state.outline.seq,))],
+    e.AttributesSet: lambda gen, _state: [e.AttributesSet(attributes={gen.word(): gen.one(_ATTRIBUTES)})],
     e.VersionChanged: lambda gen, state: [e.VersionChanged(version=gen.word(), previous=state.outline.version)],
     e.BranchOpened: _branch_opened,
     e.JumpRequested: lambda gen, _: [e.JumpRequested(target=gen.pick(gen.seq + 1), branch=max(gen.branches) + 1)],
@@ -441,7 +445,7 @@ _ideas: dict[type[e.Event], Idea] = {
     e.TimerSet: _timer_set,
     e.TimerFired: _timer_fired,
     e.TimerCancelled: _timer_cancelled,
-    e.NewsHeard: lambda _, state: [e.NewsHeard(upto=state.outline.seq)],
+    e.GuestEventsRead: lambda _, state: [e.GuestEventsRead(upto=state.outline.seq)],
     e.DecisionRecorded: lambda gen, state: [e.DecisionRecorded(key=gen.fresh("d", state.decisions), value=gen.value())],
     e.TriggerRegistered: lambda gen, state: [
         e.TriggerRegistered(trigger=gen.fresh("x", state.triggers), kind=gen.word(), config=gen.value())

@@ -9,7 +9,10 @@ import asyncpg
 from outlast.address import Server, server_at
 from outlast.stores.postgres import PostgresStore
 
-TABLES = "head, log, catalogue, tag, scratch, wait, worker, claim, spoken, line, blob, chunk"
+TABLES = (
+    "head, log, catalogue, search_text, attribute, tag, scratch, wait, worker, claim, claimable, turn, slot, tombstone, "
+    "line_count, line, blob, chunk, blob_use, document"
+)
 
 
 async def carry_out(url: str, *statements: str) -> list[Any]:

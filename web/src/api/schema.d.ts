@@ -13,7 +13,7 @@ export interface paths {
         };
         /**
          * List runs, newest first.
-         * @description A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `held` or `asks` a page may have fewer runs than `limit` although `next` is set: the search of one request is bounded.
+         * @description With `sort`, they are sorted by a search attribute instead. A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `asks` a page may have fewer runs than `limit` although `next` is set: the search of one request is bounded.
          */
         get: operations["list_runs"];
         put?: never;
@@ -79,7 +79,11 @@ export interface paths {
         get: operations["get_run"];
         put?: never;
         post?: never;
-        delete?: never;
+        /**
+         * Delete a run that has ended: its log, its lines, and the blobs that no other run names.
+         * @description A tombstone keeps its id and its idempotency key from being used again. Cancel an unfinished run first.
+         */
+        delete: operations["delete_run"];
         options?: never;
         head?: never;
         patch?: never;
@@ -434,6 +438,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/replay": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Compare the log of a run with the current code of this server, without executing a node. */
+        get: operations["replay_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run}/migrate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Continue a run with the current code of this server, on a new branch if its log does not agree with the code. */
+        post: operations["migrate_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/fork": {
         parameters: {
             query?: never;
@@ -653,9 +691,29 @@ export interface paths {
         put?: never;
         /**
          * Confirm a bulk action on the runs that match a filter now, or on the runs that are named.
-         * @description The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume` or `runs:retry`, and `runs:answer` for the others.
+         * @description The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume`, `runs:retry` or `runs:delete`, and `runs:answer` for the others.
          */
         post: operations["start_bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/prune": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete the runs that ended long ago.
+         * @description 200 with `dry_run`, or if no run matches. Otherwise 201: the bulk action `bulk` deletes the runs that match now, up to 10,000. Held runs are kept, and so are those that can be resumed, unless with `force`.
+         */
+        post: operations["prune_runs"];
         delete?: never;
         options?: never;
         head?: never;
@@ -705,7 +763,7 @@ export interface paths {
         };
         /**
          * List the ids of runs: of all, of unfinished ones, or those with a prefix.
-         * @description Without a prefix, runs are listed by the catalogue and then by their logs. Either may be wrong, so that a run may come twice.
+         * @description Without a prefix, runs are listed by the catalogue and then by their logs. Either may be wrong, so that a run may come twice. A prefix of a deleted run, and of no other, is refused.
          */
         get: operations["list_run_ids"];
         put?: never;
@@ -1053,6 +1111,22 @@ export interface components {
             title: string;
             /** @default [] */
             tags: string[];
+            /** @description The queue in which the run waits. */
+            queue?: string;
+            /** @description Of the runs that wait, the greatest begins first. */
+            priority?: number;
+            /** @description The runs of each key take turns. */
+            fairness_key?: string;
+            /**
+             * @description Search attributes of the run, by name.
+             * @default {}
+             */
+            attributes: {
+                [key: string]: (string | number | boolean) | {
+                    /** Format: date-time */
+                    time: string;
+                };
+            };
             /**
              * @description False creates the run only: `start` begins it.
              * @default true
@@ -1111,6 +1185,22 @@ export interface components {
             title: string;
             /** @default [] */
             tags: string[];
+            /** @description The queue in which the run waits. */
+            queue?: string;
+            /** @description Of the runs that wait, the greatest begins first. */
+            priority?: number;
+            /** @description The runs of each key take turns. */
+            fairness_key?: string;
+            /**
+             * @description Search attributes of the run, by name.
+             * @default {}
+             */
+            attributes: {
+                [key: string]: (string | number | boolean) | {
+                    /** Format: date-time */
+                    time: string;
+                };
+            };
             /**
              * @description False creates the run only: `start` begins it.
              * @default true
@@ -1163,6 +1253,12 @@ export interface components {
             kind: string;
             title: string;
             tags: string[];
+            attributes: {
+                [key: string]: boolean | number | string | components["schemas"]["AttributeTimeView"];
+            };
+            queue: string;
+            priority: number;
+            fairness_key: string;
             parent: string | null;
             version: string;
             created: string | null;
@@ -1178,6 +1274,13 @@ export interface components {
             waits: components["schemas"]["WaitView"][];
             progress: components["schemas"]["ProgressView"][];
             holder: components["schemas"]["HolderView"] | null;
+        };
+        /**
+         * AttributeTimeView
+         * @description A search attribute that is a time.
+         */
+        AttributeTimeView: {
+            time: string | null;
         };
         /**
          * WaitView
@@ -1231,6 +1334,12 @@ export interface components {
             kind: string;
             title: string;
             tags: string[];
+            attributes: {
+                [key: string]: boolean | number | string | components["schemas"]["AttributeTimeView"];
+            };
+            queue: string;
+            priority: number;
+            fairness_key: string;
             parent: string | null;
             version: string;
             created: string | null;
@@ -1266,7 +1375,7 @@ export interface components {
         };
         /**
          * NodeView
-         * @description A node of a run. `ms` is the duration of its last attempt.
+         * @description A node of a run. `ms` is the duration of its last attempt. `replaced` holds the inputs that a person gave instead of those that the code passes; null if there are none.
          */
         NodeView: {
             node: string;
@@ -1279,6 +1388,8 @@ export interface components {
             ms: number;
             /** @description A value of a user, as JSON. */
             inputs: unknown;
+            /** @description A value of a user, as JSON. */
+            replaced: unknown;
             /** @description A value of a user, as JSON. */
             output: unknown;
             error: components["schemas"]["ErrorView"] | null;
@@ -1719,6 +1830,22 @@ export interface components {
             force: boolean;
         };
         /**
+         * TombstoneView
+         * @description What remains of a deleted run. Its id and its idempotency key cannot be used again.
+         */
+        TombstoneView: {
+            run: string;
+            workflow: string;
+            status: components["schemas"]["RunStatus"];
+            /** Format: date-time */
+            created: string;
+            /** Format: date-time */
+            deleted: string;
+            key: string;
+            by: string;
+            reason: string;
+        };
+        /**
          * PlanBody
          * @description The action, and the fields that its own body has.
          */
@@ -1807,6 +1934,42 @@ export interface components {
              */
             children: "cancel" | "keep";
             branch: number;
+        };
+        /**
+         * ReplayView
+         * @description Whether the current code of the server agrees with the log of a run. `upto` is the last event after which a branch may begin; `divergence` says what the log holds and what the code requested. `left` counts the completed nodes after `upto`.
+         */
+        ReplayView: {
+            run: string;
+            workflow: string;
+            branch: number;
+            events: number;
+            upto: number;
+            agrees: boolean;
+            divergence: string | null;
+            seq: number | null;
+            left: number;
+        };
+        /** MigrateBody */
+        MigrateBody: {
+            /** @default  */
+            reason: string;
+            /**
+             * @description Children that the new branch leaves: cancel or keep them.
+             * @default cancel
+             * @enum {unknown}
+             */
+            children: "cancel" | "keep";
+        };
+        /**
+         * MigratedView
+         * @description A run that was moved to the current code.
+         */
+        MigratedView: {
+            run: string;
+            status: components["schemas"]["RunStatus"];
+            branch: number;
+            replay: components["schemas"]["ReplayView"];
         };
         /** ForkBody */
         ForkBody: {
@@ -1939,7 +2102,10 @@ export interface components {
              *       "tag": [],
              *       "parent": "",
              *       "text": "",
-             *       "children": true
+             *       "children": true,
+             *       "prefix": "",
+             *       "queue": "",
+             *       "attribute": []
              *     }
              */
             filter: components["schemas"]["CountRuns"];
@@ -1979,6 +2145,18 @@ export interface components {
              * @default true
              */
             children: boolean;
+            /**
+             * @description The beginning of the id.
+             * @default
+             */
+            prefix: string;
+            /** @default  */
+            queue: string;
+            /**
+             * @description Conditions on search attributes, such as `customer=acme` or `total>=10`; may be given several times. Operators are = < <= > >=. A value in double quotes is text; otherwise true and false, numbers and times with a zone are what they look like.
+             * @default []
+             */
+            attribute: string[];
             /** @description Only held runs, or only the others. */
             held?: boolean;
             /** @description Only runs that wait for a person, or only the others. */
@@ -2004,7 +2182,7 @@ export interface components {
             /** @default  */
             reason: string;
             /** @enum {unknown} */
-            action: "answer" | "approve" | "cancel" | "pause" | "reject" | "resume" | "retry";
+            action: "answer" | "approve" | "cancel" | "delete" | "pause" | "reject" | "resume" | "retry";
             /** @description All runs that match now, as in the list of runs. */
             filter?: components["schemas"]["CountRuns"];
             /**
@@ -2014,6 +2192,8 @@ export interface components {
             runs: components["schemas"]["BulkTarget"][];
             /** @description The answer, for the action `answer`. */
             value?: unknown;
+            /** @description For the action `delete`: also runs that can be resumed. */
+            force?: boolean;
         };
         /** BulkTarget */
         BulkTarget: {
@@ -2054,6 +2234,47 @@ export interface components {
             interaction: string;
             result: ("done" | "failed" | "skipped") | null;
             reason: string;
+        };
+        /** PruneBody */
+        PruneBody: {
+            /** @default  */
+            reason: string;
+            /** @description Seconds since the run ended. */
+            older: number;
+            /** @default  */
+            workflow: string;
+            /**
+             * @description Only runs in these statuses.
+             * @default []
+             */
+            status: components["schemas"]["RunStatus"][];
+            /**
+             * @description Also runs that can be resumed, or that another one needs.
+             * @default false
+             */
+            force: boolean;
+            /**
+             * @description Only report.
+             * @default false
+             */
+            dry_run: boolean;
+        };
+        /**
+         * PrunedView
+         * @description The runs that were deleted, or would be in a dry run: how many, with how many events, and when the first and the last of them ended. `refused` counts the runs that are kept, by the reason. A server leaves the deletion to the bulk action `bulk`. With `more`, another request deletes further runs.
+         */
+        PrunedView: {
+            dry_run: boolean;
+            runs: number;
+            events: number;
+            first: string | null;
+            last: string | null;
+            refused: {
+                [key: string]: number;
+            };
+            blobs: number;
+            bulk: string | null;
+            more: boolean;
         };
         /**
          * RunIdListView
@@ -2099,7 +2320,7 @@ export interface components {
         };
         /**
          * WorkerView
-         * @description A worker of a store. It claims runs of `workflows` and holds `runs`.
+         * @description A worker of a store. It claims runs of `workflows` and of `queues` (null: of any), and holds `runs`. `skew_ms` is how far its clock is ahead of the store's.
          */
         WorkerView: {
             worker: string;
@@ -2107,6 +2328,11 @@ export interface components {
             last_seen: string | null;
             expires: string | null;
             workflows: string[];
+            queues: string[] | null;
+            host: string;
+            pid: number;
+            started: string | null;
+            skew_ms: number;
             runs: string[];
         };
         /** SweepBody */
@@ -2353,10 +2579,17 @@ export interface operations {
                 until?: number;
                 /** @description False leaves out the children of other runs. */
                 children?: boolean;
+                /** @description The beginning of the id. */
+                prefix?: string;
+                queue?: string;
+                /** @description Conditions on search attributes, such as `customer=acme` or `total>=10`; may be given several times. Operators are = < <= > >=. A value in double quotes is text; otherwise true and false, numbers and times with a zone are what they look like. */
+                attribute?: string[];
                 /** @description Only held runs, or only the others. */
                 held?: boolean;
                 /** @description Only runs that wait for a person, or only the others. */
                 asks?: boolean;
+                /** @description The attribute to sort by, with - before it from the greatest down. Only runs that have it are listed. */
+                sort?: string;
                 /** @description How many items a page has. */
                 limit?: number;
                 /** @description `next` of the page before. */
@@ -2732,6 +2965,11 @@ export interface operations {
                 until?: number;
                 /** @description False leaves out the children of other runs. */
                 children?: boolean;
+                /** @description The beginning of the id. */
+                prefix?: string;
+                queue?: string;
+                /** @description Conditions on search attributes, such as `customer=acme` or `total>=10`; may be given several times. Operators are = < <= > >=. A value in double quotes is text; otherwise true and false, numbers and times with a zone are what they look like. */
+                attribute?: string[];
                 /** @description Only held runs, or only the others. */
                 held?: boolean;
                 /** @description Only runs that wait for a person, or only the others. */
@@ -2858,6 +3096,122 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Content */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    delete_run: {
+        parameters: {
+            query?: {
+                /** @description Also a run that is held or can be resumed, or that another one needs. */
+                force?: boolean;
+                reason?: string;
+            };
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TombstoneView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -2954,6 +3308,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -3032,6 +3395,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3127,6 +3499,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -3205,6 +3586,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3304,6 +3694,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -3394,6 +3793,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -3475,6 +3883,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3581,6 +3998,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -3662,6 +4088,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3759,6 +4194,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3870,6 +4314,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Range Not Satisfiable */
             416: {
                 headers: {
@@ -3966,6 +4419,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4082,6 +4544,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4223,6 +4694,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -4357,6 +4837,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -4484,6 +4973,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4631,6 +5129,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -4771,6 +5278,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -4898,6 +5414,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5044,6 +5569,261 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Content Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Content */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    replay_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReplayView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Content */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    migrate_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["MigrateBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MigratedView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -5178,6 +5958,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -5277,6 +6066,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5393,6 +6191,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5698,6 +6505,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -5825,6 +6641,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5966,6 +6791,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -6093,6 +6927,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6234,6 +7077,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -6368,6 +7220,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Content Too Large */
             413: {
                 headers: {
@@ -6495,6 +7356,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6820,6 +7690,136 @@ export interface operations {
             };
         };
     };
+    prune_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "older": 2592000,
+                 *       "workflow": "digest",
+                 *       "dry_run": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["PruneBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PrunedView"];
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PrunedView"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Content Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Content */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
     get_bulk: {
         parameters: {
             query?: {
@@ -6867,6 +7867,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6968,6 +7977,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -7043,6 +8061,15 @@ export interface operations {
             };
             /** @description Forbidden */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7135,6 +8162,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
                 };
             };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
             /** @description Misdirected Request */
             421: {
                 headers: {
@@ -7213,6 +8249,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7301,6 +8346,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7400,6 +8454,15 @@ export interface operations {
             };
             /** @description Conflict */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -48,6 +48,12 @@ it("offers an approval by two buttons and any other answer by a form", () => {
   expect(said(offersOf(waiting({ type: "string" }), ALL)).slice(0, 2)).toEqual(["answer", []]);
 });
 
+it("offers to delete a run last, to who may", () => {
+  const over = run({ status: "completed" }, ["jump"], ["delete"]);
+  expect(said(offersOf(over, ALL))).toEqual([undefined, ["jump", "fork"], ["retry"]]);
+  expect(said(offersOf(over, [...ALL, "runs:delete"]))).toEqual([undefined, ["jump", "fork"], ["retry", "delete"]]);
+});
+
 it("has no first action where nothing has to be done", () => {
   const running = run({}, ["pause"], ["cancel"], ["jump"]);
   expect(said(offersOf(running, ALL)).slice(0, 2)).toEqual([undefined, ["pause", "cancel"]]);

@@ -18,7 +18,9 @@ export type Offer =
         | "pause"
         | "cancel"
         | "fork"
-        | "activate";
+        | "activate"
+        | "migrate"
+        | "delete";
     }
   | { kind: "jump" | "retry"; to?: string }
   | { kind: "repair"; code: string };
@@ -43,6 +45,8 @@ const PERMISSIONS: Record<Offer["kind"], string> = {
   cancel: "runs:cancel",
   fork: "runs:fork",
   activate: "runs:activate",
+  migrate: "runs:migrate",
+  delete: "runs:delete",
   jump: "runs:jump",
   retry: "runs:retry",
   repair: "runs:repair",
@@ -87,7 +91,9 @@ export function offersOf(detail: Detail, permissions: readonly string[]): Offers
     { kind: "retry" },
     { kind: "fork" },
     ...(detail.branch ? [{ kind: "activate" } as const] : []),
+    { kind: "migrate" },
     ...(repair?.code ? [{ kind: "repair", code: repair.code } as const] : []),
+    { kind: "delete" },
   ];
   const shown = row.filter(may);
   const taken = new Set([found?.kind, ...shown.map((offer) => offer.kind), ...(detail.held ? ["resume"] : [])]);

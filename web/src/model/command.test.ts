@@ -21,19 +21,20 @@ test("the command has parameters as the command line reads them, with every digi
       id: "invoice-1",
       title: "Grace, December",
       tags: ["eu", "monthly"],
+      attributes: ["customer=acme", 'code="12"'],
       isLater: true,
     }),
   ).toBe(
     [
       "outlast run shop:invoice",
       `customer=c-204 'articles=["desk-2"]' big=9007199254740993 'price="1.50"' 'note=two words' none=null`,
-      "--id invoice-1 --title 'Grace, December' --tag eu --tag monthly --no-start",
+      "--id invoice-1 --title 'Grace, December' --tag eu --tag monthly --attribute customer=acme --attribute 'code=\"12\"' --no-start",
     ].join(" \\\n  "),
   );
 });
 
 test("nothing given is nothing said", () => {
-  expect(startCommand({ entry: "shop:tick", params: {}, id: "", title: "", tags: [], isLater: false })).toBe(
-    "outlast run shop:tick",
-  );
+  expect(
+    startCommand({ entry: "shop:tick", params: {}, id: "", title: "", tags: [], attributes: [], isLater: false }),
+  ).toBe("outlast run shop:tick");
 });

@@ -14,17 +14,20 @@ export interface Start {
   id: string;
   title: string;
   tags: string[];
+  /** Search attributes as `name=value`. */
+  attributes: string[];
   /** Only create it. */
   isLater: boolean;
 }
 
 /** The lines of `outlast run`. Texts that would be read as another type are given as JSON. */
-export function startCommand({ entry, params, id, title, tags, isLater }: Start): string {
+export function startCommand({ entry, params, id, title, tags, attributes, isLater }: Start): string {
   const words = Object.entries(params).map(([name, value]) => quoted(`${name}=${valueText(value)}`));
   const options = [
     ...(id ? [`--id ${quoted(id)}`] : []),
     ...(title ? [`--title ${quoted(title)}`] : []),
     ...tags.map((tag) => `--tag ${quoted(tag)}`),
+    ...attributes.map((each) => `--attribute ${quoted(each)}`),
     ...(isLater ? ["--no-start"] : []),
   ];
   const lines = [

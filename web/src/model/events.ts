@@ -55,6 +55,19 @@ export const number = (event: LogEvent, name: string, otherwise = 0): number => 
 };
 export const flag = (event: LogEvent, name: string): boolean => event.fields[name] === true;
 export const texts = (event: LogEvent, name: string): string[] => (event.fields[name] as string[] | undefined) ?? [];
+
+/** The value of a search attribute; a time is in microseconds since 1970. */
+export type AttributeValue = boolean | number | string | { time: number };
+/** The search attributes of an event; those that it removes are null. */
+export function attributes(event: LogEvent): Record<string, AttributeValue> {
+  const given = (event.fields.attributes ?? {}) as components["schemas"]["RunView"]["attributes"];
+  const values = Object.entries(given).map(([name, value]) => [
+    name,
+    value && typeof value === "object" ? { time: micros(value.time) } : value,
+  ]);
+  return Object.fromEntries(values);
+}
+
 export const failure = (event: LogEvent): Failure | null => (event.fields.error as Failure | null | undefined) ?? null;
 
 /** A line of history: its own events begin at `first`; it left `parent` after event `cutoff`. */

@@ -5,7 +5,19 @@
  * refused: the server has checked the log. Events of unknown types change nothing.
  */
 
-import { type Failure, failure, flag, type Json, type LogEvent, micros, number, text, texts } from "./events";
+import {
+  type AttributeValue,
+  attributes,
+  type Failure,
+  failure,
+  flag,
+  type Json,
+  type LogEvent,
+  micros,
+  number,
+  text,
+  texts,
+} from "./events";
 
 export type RunStatus =
   | "created"
@@ -109,6 +121,11 @@ export class State {
   title = "";
   tags: string[] = [];
   exclusive = "";
+  queue = "";
+  priority = 0;
+  fairness_key = "";
+  /** The search attributes by name. */
+  attributes: Record<string, AttributeValue> = {};
   on_restart = "resume";
   /** It begins when a person starts it. */
   deferred = false;
@@ -359,8 +376,17 @@ function created(state: State, event: LogEvent): void {
   state.title = text(event, "title");
   state.tags = texts(event, "tags");
   state.exclusive = text(event, "exclusive");
+  state.queue = text(event, "queue");
+  state.priority = number(event, "priority");
+  state.fairness_key = text(event, "fairness_key");
+  state.attributes = attributes(event);
   state.on_restart = text(event, "on_restart");
   state.deferred = flag(event, "deferred");
+}
+
+function attributesSet(state: State, event: LogEvent): void {
+  const changed = Object.entries({ ...state.attributes, ...attributes(event) });
+  state.attributes = Object.fromEntries(changed.filter(([, value]) => value !== null));
 }
 
 function clearFailure(state: State): void {
@@ -481,6 +507,7 @@ const HANDLERS: Record<string, Handler> = {
     state.reason = text(event, "reason");
   },
   RunContinued: runContinued,
+  AttributesSet: attributesSet,
   VersionChanged: (state, event) => {
     state.version = text(event, "version");
   },

@@ -30,3 +30,8 @@ it("shows each kind of value as its field needs it", () => {
   expect(textOf(inputs.tags)).toBe('[\n  "a"\n]');
   expect(valueIn("text", "12")).toEqual({ value: "12" });
 });
+
+it("sends fields that a person replaced before as they are shown", () => {
+  expect(stringify(changedInputs(inputs, {}, ["tone"]).values)).toBe(stringify({ tone: inputs.tone }));
+  expect(stringify(changedInputs(inputs, { tone: "other" }, ["tone"]).values)).toBe('{"tone":"other"}');
+});

@@ -32,13 +32,16 @@ export function valueIn(kind: FieldKind, text: string): { value: Json } | { erro
   }
 }
 
-/** The fields that differ from what the node was called with. Those that nobody touched are not sent. */
+/** The fields to send: those that differ from what the node was called with, and those that a person had replaced before,
+ *  because a field that is not sent has the value that the code passes. */
 export function changedInputs(
   inputs: Record<string, unknown>,
   texts: Record<string, string>,
+  replaced: readonly string[] = [],
 ): { values: Record<string, Json>; errors: Record<string, string> } {
   const values: Record<string, Json> = {};
   const errors: Record<string, string> = {};
+  for (const name of replaced) if (name in inputs) values[name] = inputs[name] as Json;
   for (const [name, text] of Object.entries(texts)) {
     const before = inputs[name];
     if (text === textOf(before)) continue;

@@ -29,7 +29,7 @@ export function FindRun() {
           aria-label="Find a run"
           placeholder="Find a run"
           spellCheck={false}
-          className="h-7 w-46 rounded-control border border-line bg-surface pr-8 pl-7"
+          className="h-7 w-46 max-lg:w-28 rounded-control border border-line bg-surface pr-8 pl-7"
         />
         <kbd
           aria-hidden

@@ -67,7 +67,10 @@ function TopBar() {
       <NavLink to="/" className="mr-4 flex items-center gap-2 text-read font-semibold max-md:mr-auto">
         <Logo /> Outlast
       </NavLink>
-      <nav aria-label="Pages" className="flex h-full max-md:hidden">
+      <nav
+        aria-label="Pages"
+        className="flex h-full min-w-0 overflow-x-auto overflow-y-hidden whitespace-nowrap max-md:hidden"
+      >
         {PLACES.filter((place) => may.includes(place.may)).map((place) => (
           <NavLink
             key={place.to}
@@ -80,7 +83,7 @@ function TopBar() {
           </NavLink>
         ))}
       </nav>
-      <div className="ml-auto flex items-center gap-4 max-md:ml-0">
+      <div className="ml-auto flex flex-none items-center gap-4 pl-2 max-lg:gap-2 max-md:ml-0">
         <FindRun />
         <LiveDot />
         <PersonMenu />

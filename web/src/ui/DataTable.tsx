@@ -1,9 +1,22 @@
 import { useWindowVirtualizer } from "@tanstack/react-virtual";
 import { ListChecks } from "lucide-react";
-import { type MouseEvent, memo, type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
+import {
+  type CSSProperties,
+  type MouseEvent,
+  memo,
+  type ReactNode,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import { TickBox } from "./Field";
 import { useKeys } from "./keys";
+import { useIsWide } from "./media";
 import { useSettings } from "./settings";
+
+/** Pixels of the box for ticks and the padding of a row. */
+const PADDING = 44 + 16;
 
 export interface Column<Row> {
   key: string;
@@ -11,6 +24,7 @@ export interface Column<Row> {
   /** A track of a CSS grid: `112px`, `minmax(180px, 1.2fr)`. */
   width: string;
   right?: boolean;
+  sorted?: "ascending" | "descending" | undefined;
   cell: (row: Row) => ReactNode;
 }
 
@@ -110,6 +124,9 @@ export function DataTable<Row>(props: Props<Row>) {
     if (!getSelection()?.toString()) onOpen?.(row);
   };
   const template = [...(selection ? ["44px"] : []), ...columns.map((column) => column.width)].join(" ");
+  const minimum =
+    PADDING + columns.reduce((sum, { width }) => sum + Number.parseInt(width.replace("minmax(", ""), 10), 0);
+  const scrolls = !useIsWide(minimum + 48) && !isNarrow; // sideways, inside its panel
   const chosen = rows.filter((row) => selection?.selected.has(rowKey(row))).length;
 
   return (
@@ -131,14 +148,20 @@ export function DataTable<Row>(props: Props<Row>) {
           </button>
         ) : null}
       </div>
-      <div role="table" aria-label={label} aria-rowcount={rows.length + 1}>
+      <div
+        role="table"
+        aria-label={label}
+        aria-rowcount={rows.length + 1}
+        className={scrolls ? "overflow-x-auto *:min-w-(--minimum)" : ""}
+        style={{ "--minimum": `${minimum}px` } as CSSProperties}
+      >
         <div
           role="row"
           aria-rowindex={1}
           className={
             isNarrow
               ? "sr-only"
-              : `sticky top-12 z-10 grid items-center border-b border-line bg-surface px-2 text-meta font-medium text-text-2 ${banner ? "" : "rounded-t-panel"}`
+              : `${scrolls ? "" : "sticky top-12"} z-10 grid items-center border-b border-line bg-surface px-2 text-meta font-medium text-text-2 ${banner ? "" : "rounded-t-panel"}`
           }
           style={isNarrow ? undefined : { gridTemplateColumns: template }}
         >
@@ -156,6 +179,7 @@ export function DataTable<Row>(props: Props<Row>) {
             <span
               key={column.key}
               role="columnheader"
+              aria-sort={column.sorted}
               className={`truncate px-2 py-2 ${column.right ? "text-right" : ""}`}
             >
               {column.name}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 
 import msgspec
 from msgspec import UNSET
 
-from outlast.client.bulk import ANSWERS, Action, Target
+from outlast.client.bulk import ANSWERS, MAX_RUNS, Action, Target
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http.api.runs import MAX_KEY, filter_of, given, matches, run_of
@@ -28,6 +29,7 @@ PERMISSION: dict[Action, Permission] = {
     "approve": "runs:answer",
     "reject": "runs:answer",
     "answer": "runs:answer",
+    "delete": "runs:delete",
 }
 """What each action needs besides `runs:bulk`."""
 
@@ -66,8 +68,8 @@ async def start_bulk(call: Call) -> Reply:
     """Confirm a bulk action on the runs that match a filter now, or on the runs that are named.
 
     The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The
-    permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume` or `runs:retry`, and `runs:answer`
-    for the others.
+    permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume`, `runs:retry` or `runs:delete`, and
+    `runs:answer` for the others.
     """
     body: r.BulkBody = call.body
     call.must_be_allowed(PERMISSION[body.action])
@@ -75,6 +77,8 @@ async def start_bulk(call: Call) -> Reply:
         raise HttpError("http.invalid", "give a filter or runs", field="body.filter")
     if (body.value is UNSET) is (body.action == "answer"):
         raise HttpError("http.invalid", "a value belongs to the action answer, and to no other", field="body.value")
+    if body.force is not UNSET and body.action != "delete":
+        raise HttpError("http.invalid", "force belongs to the action delete, and to no other", field="body.force")
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
         detail = f"use up to {MAX_KEY} printable characters"
@@ -87,9 +91,41 @@ async def start_bulk(call: Call) -> Reply:
         by=call.by,
         reason=body.reason,
         value=None if body.value is UNSET else value_of(body.value, "value"),
+        force=body.force is True,
         key=key,
     )
     return await _started(call, run)
+
+
+@operation(
+    "POST",
+    "/prune",
+    "runs:delete",
+    tag="bulk",
+    body=r.PruneBody,
+    answers=v.PrunedView,
+    statuses=(200, 201),
+    example={"older": 2_592_000, "workflow": "digest", "dry_run": True},
+)
+async def prune_runs(call: Call) -> Reply:
+    """Delete the runs that ended long ago.
+
+    200 with `dry_run`, or if no run matches. Otherwise 201: the bulk action `bulk` deletes the runs that match now, up to
+    10,000. Held runs are kept, and so are those that can be resumed, unless with `force`.
+    """
+    body: r.PruneBody = call.body
+    limit = sys.maxsize if body.dry_run else MAX_RUNS
+    report, found, more = await call.engine._deletions.candidates(
+        body.older, body.workflow, body.status or None, force=body.force, limit=limit
+    )
+    call.note = f"{'dry run: ' * body.dry_run}delete {counted(len(found), 'run')}"
+    if body.dry_run or not found:
+        return Reply(build.pruned_view(report), 200)
+    bulk = await call.engine.bulk.start(
+        "delete", targets=map(Target, found), by=call.by, reason=body.reason, force=body.force
+    )
+    call.subject, report.dry_run = bulk, False
+    return Reply(build.pruned_view(report, bulk=bulk, more=more), 201, {"Location": f"/api/v1/bulk/{bulk}"})
 
 
 @operation("GET", "/bulk/{run}", "runs:read", tag="bulk", query=r.BulkResults, answers=v.BulkView, refuses=(404,))

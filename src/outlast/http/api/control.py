@@ -6,8 +6,11 @@ import logging
 from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import asdict
 
 from outlast.client.handle import RunHandle
+from outlast.functions.dry_replay import DryRun
+from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
@@ -17,6 +20,7 @@ from outlast.http.recovery import one_line
 from outlast.http.starting import value_of
 from outlast.lifecycle.diagnosis import HandOver
 from outlast.lifecycle.status import RunStatus
+from outlast.views import build
 from outlast.views import types as v
 from outlast.views.actions import planned, repair
 
@@ -111,6 +115,24 @@ async def retry_run(call: Call) -> s.ControlView:
 
 
 @operation(
+    "DELETE",
+    "/runs/{run}",
+    "runs:delete",
+    query=r.DeleteRun,
+    **{**_VERB, "answers": v.TombstoneView},
+)
+async def delete_run(call: Call) -> v.TombstoneView:
+    """Delete a run that has ended: its log, its lines, and the blobs that no other run names.
+
+    A tombstone keeps its id and its idempotency key from being used again. Cancel an unfinished run first.
+    """
+    query: r.DeleteRun = call.query
+    found = await call.engine.delete(await run_of(call), force=query.force, by=call.by, reason=query.reason)
+    call.note = f"{found.workflow}, {found.status}"
+    return build.tombstone_view(found)
+
+
+@operation(
     "POST",
     "/runs/{run}/plan",
     "runs:read",
@@ -187,6 +209,38 @@ async def activate_branch(call: Call) -> s.ControlView:
         await run_of(call), body.branch, by=call.by, reason=body.reason, children=body.children
     )
     return await _view_of(call, handle)
+
+
+@operation("GET", "/runs/{run}/replay", "runs:read", tag="branches", answers=s.ReplayView, refuses=(404, 409))
+async def replay_run(call: Call) -> s.ReplayView:
+    """Compare the log of a run with the current code of this server, without executing a node."""
+    return await _replay_view(call, await call.engine.versions.replay(await run_of(call)))
+
+
+@operation(
+    "POST",
+    "/runs/{run}/migrate",
+    "runs:migrate",
+    body=r.MigrateBody,
+    body_required=False,
+    **{**_BRANCHING, "answers": s.MigratedView},
+)
+async def migrate_run(call: Call) -> s.MigratedView:
+    """Continue a run with the current code of this server, on a new branch if its log does not agree with the code."""
+    body: r.MigrateBody = call.body
+    run = await run_of(call)
+    replay = await call.engine.migrate(run, by=call.by, reason=body.reason, children=body.children)
+    now = await control_view(call, run)
+    view = await _replay_view(call, replay)
+    return s.MigratedView(run=run, status=now.status, branch=now.branch, replay=view)
+
+
+async def _replay_view(call: Call, replay: DryRun) -> s.ReplayView:
+    left = 0
+    if not replay.agrees:
+        async for entry in call.engine.events(replay.run, branch=replay.branch, after=replay.upto):
+            left += isinstance(entry.event, e.NodeCompleted)
+    return s.ReplayView(**asdict(replay), agrees=replay.agrees, left=left)
 
 
 @operation(

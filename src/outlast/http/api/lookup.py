@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outlast.errors import Damaged, NotAsked, OutlastError, RunGone, StillRunning
+from outlast.errors import Damaged, InvalidInput, NotAsked, OutlastError, RunGone, StillRunning
 from outlast.history.ids import RunId, checked_run
 from outlast.http import requests as r
 from outlast.http import shapes as s
@@ -23,28 +23,31 @@ from outlast.views.times import iso
 _RUN: dict[str, Any] = {"tag": "runs", "refuses": (404,)}
 
 
-@operation("GET", "/run-ids", "runs:read", tag="runs", query=r.ListIds, answers=s.RunIdListView)
+@operation("GET", "/run-ids", "runs:read", tag="runs", query=r.ListIds, answers=s.RunIdListView, refuses=(410,))
 async def list_run_ids(call: Call) -> s.RunIdListView:
     """List the ids of runs: of all, of unfinished ones, or those with a prefix.
 
     Without a prefix, runs are listed by the catalogue and then by their logs. Either may be wrong, so that a run may come
-    twice.
+    twice. A prefix of a deleted run, and of no other, is refused.
     """
     query: r.ListIds = call.query
-    wanted = RunFilter(text=query.prefix, statuses=s.UNFINISHED if query.unfinished else (), limit=query.limit)
+    wanted = RunFilter(prefix=query.prefix, statuses=s.UNFINISHED if query.unfinished else (), limit=query.limit)
     asked = (query.prefix, query.unfinished)
     by, _, after = after_of(asked, query.cursor).partition(":")
     if by == "log":
         runs, after = await call.state.store.runs(unfinished=query.unfinished, after=after, limit=query.limit)
         return _ids(runs, asked, f"log:{after}" if after else "")
     page = await call.engine.list_runs(msgspec.structs.replace(wanted, after=after))
-    runs = [summary.run for summary in page if summary.run.startswith(query.prefix)]
+    runs = [summary.run for summary in page]
     if query.prefix and not query.cursor:
         with suppress(Damaged):
             exact = checked_run(query.prefix)
             if exact not in runs and await call.state.store.head(exact) is not None:
                 runs.insert(0, exact)
     following = f"catalogue:{page.next}" if page.next else "" if query.prefix else "log:"
+    if query.prefix and not (query.cursor or runs or following):
+        with suppress(InvalidInput):
+            await call.engine._reader.must_not_be_deleted(checked_run(query.prefix))
     return _ids(runs, asked, following)
 
 

@@ -19,12 +19,14 @@ from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, Reply, operation
 from outlast.http.problems import HttpError, status_of
 from outlast.http.starting import start, waited
+from outlast.ledger.blob_names import blob_of, is_elsewhere, values_in
+from outlast.ledger.reading import missing
 from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.summary import RunSummary
 from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.services.tracing import valid_traceparent
 from outlast.store import BlobRef, Listed, RunFilter
-from outlast.values.codec import blob_of, is_elsewhere, values_in
+from outlast.values.attributes import checked_conditions
 from outlast.views import build
 from outlast.views import types as v
 from outlast.views.detail import read_detail
@@ -37,13 +39,13 @@ _HASH = re.compile("[0-9a-f]{16,128}")
 
 
 async def run_of(call: Call) -> RunId:
-    """The run in the path; `NotFound` if there is none of that id."""
+    """The run in the path; `NotFound` if there is none of that id, `RunDeleted` if it was deleted."""
     try:
         run = checked_run(call.path["run"])
     except InvalidInput as error:
         raise NotFound(str(error)) from None
     if await call.state.store.head(run) is None:
-        raise NotFound(f"there is no run {run}")
+        raise await missing(call.state.store, run)
     return run
 
 
@@ -129,12 +131,12 @@ async def start_batch(call: Call) -> s.BatchView:
 async def list_runs(call: Call) -> v.RunListView:
     """List runs, newest first.
 
-    A run that existed and matched throughout comes exactly once, also if runs are started meanwhile. A cursor is valid for
-    the filter it was made for. With `held` or `asks` a page may have fewer runs than `limit` although `next` is set: the
-    search of one request is bounded.
+    With `sort`, they are sorted by a search attribute instead. A run that existed and matched throughout comes exactly
+    once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `asks` a page may have
+    fewer runs than `limit` although `next` is set: the search of one request is bounded.
     """
     query: r.ListRuns = call.query
-    about = (filter_of(query), given(query.held), given(query.asks))
+    about = (filter_of(query), given(query.asks))
     found, after = await _search(call, query, after_of(about, query.cursor), query.limit)
     return v.RunListView(runs=await run_views(call.engine, found), next=cursor_of(about, after) or None)
 
@@ -161,11 +163,16 @@ def filter_of(query: r.CountRuns) -> RunFilter:
         text=query.text,
         created_from=given(query.since),
         created_until=given(query.until),
+        prefix=query.prefix,
+        queue=query.queue,
+        held=given(query.held),
+        attributes=checked_conditions("attribute", query.attribute),
+        order=query.sort if isinstance(query, r.ListRuns) else "",
     )
 
 
 async def _search(call: Call, query: r.CountRuns, after: str, limit: int) -> tuple[list[Listed], str]:
-    """Up to `limit` runs that match, and where to continue. Whether a run is held or asks, only its summary knows."""
+    """Up to `limit` runs that match, and where to continue. Whether a run asks, only its summary knows."""
     found: list[Listed] = []
     wanted, searched = filter_of(query), 0
     while True:
@@ -179,7 +186,7 @@ async def _search(call: Call, query: r.CountRuns, after: str, limit: int) -> tup
 
 def matches(summary: RunSummary, query: r.CountRuns) -> bool:
     is_asking = summary.held or any(wait.kind == "interaction" for wait in summary.waits)
-    return query.held in (UNSET, summary.held) and query.asks in (UNSET, is_asking)
+    return query.asks in (UNSET, is_asking)
 
 
 @operation("GET", "/runs/{run}", "runs:read", tag="runs", query=r.GetRun, answers=v.RunDetailView, refuses=(404,))
@@ -199,10 +206,9 @@ async def list_events(call: Call) -> s.EventListView:
     query: r.ListEvents = call.query
     run = await run_of(call)
     found: list[v.EventView] = []
-    events = call.engine.events(run, branch=given(query.branch), everything=query.everything, after=query.after)
+    branch, node = given(query.branch), query.node
+    events = call.engine.events(run, node=node, branch=branch, everything=query.everything, after=query.after)
     async for entry in events:
-        if query.node and getattr(entry.event, "node", "") != query.node:
-            continue
         if len(found) == query.limit:
             return s.EventListView(events=tuple(found), next=found[-1].seq)
         found.append(build.event_view(entry))

@@ -15,7 +15,7 @@ from outlast.client import Engine
 from outlast.errors import NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
-from outlast.ledger.reading import read_events
+from outlast.ledger.reading import head_of, read_events
 from outlast.lifecycle.status import RunStatus
 from outlast.views.build import event_view
 
@@ -118,9 +118,7 @@ class Feed:
         engine, before = self._engine, (self.last, self.is_stalled, self.progress, self.is_missing)
         is_first = not self.is_known.is_set()
         try:
-            head = await engine._store.head(self.run)
-            if head is None:
-                raise NotFound(f"there is no run {self.run}")
+            head = await head_of(engine._store, self.run)
         except NotFound:
             self.is_missing = True
             self.is_known.set()

@@ -25,7 +25,8 @@ from outlast.execution.process_wire import Call
 from outlast.execution.processes import PoolClosed, ProcessDied
 from outlast.history.events import Failure
 from outlast.integrations.dask import remote
-from outlast.values.codec import blob_of, decode
+from outlast.ledger.blob_names import blob_of
+from outlast.values.codec import decode
 
 log = logging.getLogger("outlast.dask")
 

@@ -15,7 +15,7 @@ def _no_effect(_state: State, _event: e.Event, _seq: int) -> None:
     """The state does not depend on the event."""
 
 
-for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended, e.NewsHeard, e.Recalled):
+for _kind in (e.RunTakenOver, e.RunRecovered, e.GraphExtended, e.GuestEventsRead, e.Recalled):
     HANDLERS[_kind] = _no_effect
 
 
@@ -28,6 +28,14 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
     outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
     outline.parent, outline.title, outline.tags = event.parent, event.title, event.tags
     outline.exclusive, outline.on_restart, outline.deferred = event.exclusive, event.on_restart, event.deferred
+    outline.queue, outline.priority, outline.fairness_key = event.queue, event.priority, event.fairness_key
+    outline.attributes = event.attributes
+
+
+@on(e.AttributesSet)
+def _attributes_set(state: State, event: e.AttributesSet, _seq: int) -> None:
+    changed = {**state.outline.attributes, **event.attributes}
+    state.outline.attributes = {name: value for name, value in changed.items() if value is not None}
 
 
 @on(e.RunStarted)

@@ -25,6 +25,7 @@ _COUNT = re.compile(r"#[0-9]+$|\[.*\]$", re.DOTALL)
 _UNITS = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 _LARGE = re.compile(rb'\{"\$":"int","v":"(-?0x[0-9a-f]{1,3000})"\}')
 _FRAME = re.compile(r'File "([^"]+)", line ([0-9]+), in (\S+)')
+_LIBRARY = re.compile(r"[\\/](?:site-packages|dist-packages)[\\/]|[\\/]lib[\\/]python3|^<")
 
 
 def moment(time: int) -> datetime | None:
@@ -109,8 +110,10 @@ def failure(error: Failure) -> str:
 
 
 def user_frame(error: Failure) -> str:
-    """The innermost frame of a recorded traceback: `flows.py:12 in fetch`; empty if there is no traceback."""
+    """The innermost frame of the user's code in a recorded traceback: `flows.py:12 in fetch`. Frames of libraries count only
+    if there are no others. Empty if there is no traceback."""
     frames = _FRAME.findall(error.trace)
+    frames = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
     return "{}:{} in {}".format(*frames[-1]) if frames else ""
 
 

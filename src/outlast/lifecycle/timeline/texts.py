@@ -14,6 +14,7 @@ from msgspec import Raw
 
 from outlast.errors import RUN_ENDED
 from outlast.history import events as e
+from outlast.lifecycle.attributes import attributes_text
 from outlast.lifecycle.timeline import phrases as say
 
 Level: TypeAlias = Literal["info", "notice", "warning", "error"]
@@ -22,17 +23,15 @@ INFO: Final = "info"
 NOTICE: Final = "notice"
 WARNING: Final = "warning"
 ERROR: Final = "error"
+_PLACED = "{title:, titled “%”}{tags:, tags %}{attributes:, attributes %}{params:: %}"
 _LEFT = (
     "{redo:; to do again: %}{withdrawn:; questions withdrawn: %}"
     "{cancelled:; children cancelled: %}{detached:; children detached: %}"
 )
 
 TEXTS: dict[str, tuple[Level, str]] = {
-    "RunCreated": (NOTICE, "Run of {workflow} created{by: by %}{title:, titled “%”}{tags:, tags %}{params:: %}"),
-    "RunCreated.deferred": (
-        NOTICE,
-        "Run of {workflow} created, not started{by: by %}{title:, titled “%”}{tags:, tags %}{params:: %}",
-    ),
+    "RunCreated": (NOTICE, "Run of {workflow} created{by: by %}" + _PLACED),
+    "RunCreated.deferred": (NOTICE, "Run of {workflow} created, not started{by: by %}" + _PLACED),
     "RunCreated.child": (NOTICE, "Run of {workflow} created by its parent run {parent}{params:: %}"),
     "RunCreated.fork": (
         NOTICE,
@@ -58,6 +57,7 @@ TEXTS: dict[str, tuple[Level, str]] = {
     "RunContinued": (NOTICE, "Run ended and continues as run {successor}{carried:: %}"),
     "RunRecovered": (WARNING, "Run recovered from state {code}{reason:: %}{evidence: (events %)}"),
     "VersionChanged": (NOTICE, "Code version changed{previous: from %} to {version}{reason:: %}"),
+    "AttributesSet": (INFO, "Search attributes set: {attributes}"),
     "BranchOpened": (NOTICE, "Branch {branch} opened after event {cutoff} ({cause}{by: by %}{reason:: %})" + _LEFT),
     "BranchOpened.start": (
         NOTICE,
@@ -95,7 +95,7 @@ TEXTS: dict[str, tuple[Level, str]] = {
     "TimerFired.retry": (INFO, "Timer {timer} fired"),
     "TimerCancelled": (NOTICE, "Timer {timer} cancelled{reason:: %}"),
     "TimerCancelled.retry": (INFO, "Timer {timer} cancelled{reason:: %}"),
-    "NewsHeard": (INFO, "Events of other writers up to event {upto} read"),
+    "GuestEventsRead": (INFO, "Events of other writers up to event {upto} read"),
     "DecisionRecorded": (INFO, "Value {key} recorded{value:: %}"),
     "ChildStarted": (NOTICE, "Child run {child} started{workflow:, workflow %}"),
     "ChildStarted.detached": (NOTICE, "Child run {child} started{workflow:, workflow %}, not waited for"),
@@ -177,6 +177,8 @@ def _rendered(event: e.AnyEvent, name: str, field: Any, time: int) -> str:
         return say.cropped(say.failure(field), 140)
     if isinstance(field, tuple):
         return say.listed(field)
+    if isinstance(field, dict):
+        return say.cropped(attributes_text(field), 140)
     if field is None:
         return ""
     if name in ("due", "retry_at"):

@@ -4,15 +4,17 @@ An append is one object, named by its run and the seq of its first event, and cr
 commit: if two writers create the same object, the server refuses one of them, with or without a claim. Everything else is
 derived from these objects and has a version that shows whether it is stale:
 
-- The index of a run (`run_index.py`, object `sheet/{run}`) has its head, summary and waits at a version, and its holder. It
+- The index of a run (`run_index.py`, object `index/{run}`) has its head, summary and waits at a version, and its holder. It
   is replaced by compare-and-set; a reader then reads the log after its version. It is written when the searchable fields
   change and every few appends, so that this read stays short: the boundary between two nodes costs one request.
 - Marks (`keys.py`) are empty objects whose names record that a run is ready, held, waiting, due or listed. A mark is put
   before the change that requires it, so a process that dies in between leaves a mark too many, never one too few. A reader
   that finds a mark reads the run, and later deletes a stale mark.
+- Slots (`slots.py`) have one object per name with the holders, which the indexes of their runs confirm.
 - Merged segments (`reading.py`) repeat many appends in one object for fast reading. The objects of the appends stay.
 
-O1  The object of an append is never changed, removed or created again.
+O1  The object of an append is never changed, and removed only when its run is deleted (`deletion.py`): then every reader
+    finds the tombstone first.
 O2  A writer recognises its own conditional write: every such object has a nonce, and after a refusal the writer reads the
     object. So a request that was sent twice happened once, and two equal objects are the same one.
 O3  Epoch, version and needed waits are checked against an index that is exact for the version that the append expects. The
@@ -33,7 +35,6 @@ from outlast.store import Blobs
 from outlast.stores.objects.blobs import ObjectBlobs
 from outlast.stores.objects.bucket import Bucket, Requests
 from outlast.stores.objects.change_feed import ChangeFeedObjects
-from outlast.stores.objects.claims import ClaimObjects
 from outlast.stores.objects.documents import DocumentObjects
 from outlast.stores.objects.journal import JournalObjects
 from outlast.stores.objects.lines import LineObjects
@@ -45,7 +46,7 @@ CLOSE_TIMEOUT_S = 10.0
 """Seconds that `close` waits for background writes."""
 
 
-class ObjectStore(JournalObjects, ChangeFeedObjects, ClaimObjects, WakeupObjects, LineObjects, DocumentObjects):
+class ObjectStore(JournalObjects, ChangeFeedObjects, WakeupObjects, LineObjects, DocumentObjects):
     """A store in a bucket with conditional writes (`opening.open_bucket`). Its blobs are in the bucket or in a folder."""
 
     blobs: Blobs
@@ -58,7 +59,7 @@ class ObjectStore(JournalObjects, ChangeFeedObjects, ClaimObjects, WakeupObjects
         else:
             from outlast.stores.blob_folder import FolderBlobs
 
-            self.blobs = FolderBlobs(blobs, readonly=readonly)
+            self.blobs = self._folder = FolderBlobs(blobs, readonly=readonly)
 
     @property
     def requests(self) -> Requests:

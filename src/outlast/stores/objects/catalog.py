@@ -1,8 +1,8 @@
 """The catalog of an object store: summaries and scratch.
 
 A summary is in the run's index object. Marks in status folders list the runs, newest first: one folder for unfinished runs,
-one for each final status. A search costs a list per folder and one request per run that it reads, so a filter by anything
-but status and time also costs the runs that do not match.
+one for each final status. A search costs a list per folder and one request per run that it reads. A prefix of ids is
+compared with the marks. Any other filter but status and time also costs the runs that do not match, and an order costs all.
 """
 
 from __future__ import annotations
@@ -15,20 +15,29 @@ from msgspec.structs import replace
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
-from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Listed, Page, RunFilter, unreadable
 from outlast.stores.objects import keys
+from outlast.stores.objects.deletion import DeletionObjects
 from outlast.stores.objects.run_index import STATUS_FOLDERS, UNFINISHED_FOLDER, RunIndex, status_folder
-from outlast.stores.objects.shared import ObjectStoreBase
-from outlast.stores.shared import check_limit, cursor, invalid_cursor, matches
+from outlast.stores.shared import (
+    attribute_cursor,
+    check_limit,
+    cursor,
+    follows,
+    invalid_cursor,
+    is_descending,
+    matches,
+    page_of,
+    place,
+)
 
 _RUN = re.compile(r"[A-Za-z0-9._:@=+-]{0,200}")
 AT_ONCE = 100
 """Index objects that a search reads concurrently."""
 
 
-class CatalogObjects(ObjectStoreBase):
+class CatalogObjects(DeletionObjects):
     """Implements the catalog."""
 
     async def summary(self, run: RunId) -> RunSummary | None:
@@ -65,23 +74,45 @@ class CatalogObjects(ObjectStoreBase):
             return await self._change(summary.run, known, rewritten)
 
     async def search(self, query: RunFilter) -> Page:
+        if query.order:
+            return await self._search_in_order(query)
         after = _cursor(query)
         found: list[RunSummary] = []
+        async for batch in self._places(query, after, min(AT_ONCE, query.limit + 1)):
+            found += await self._matching(batch, query)
+            if len(found) > query.limit:
+                break
+        shown = await self._each(self._with_scratch, found[: query.limit])
+        return page_of(shown, is_last=len(found) <= query.limit)
+
+    async def _search_in_order(self, query: RunFilter) -> Page:
+        """Search by an attribute: every run that may match is read, on each page."""
+        check_limit(query.limit)
+        if query.after:
+            attribute_cursor(query.after)
+        found: list[RunSummary] = []
+        async for batch in self._places(query, "", AT_ONCE):
+            some = await self._matching(batch, query)
+            found += [each for each in some if not query.after or follows(each, query)]
+            found.sort(key=lambda each: place(each, query.order), reverse=is_descending(query.order))
+            del found[query.limit + 1 :]
+        shown = await self._each(self._with_scratch, found[: query.limit])
+        return page_of(shown, is_last=len(found) <= query.limit, order=query.order)
+
+    async def _places(self, query: RunFilter, after: str, size: int) -> AsyncIterator[list[str]]:
+        """Yield the places of the runs that may match, newest first, in batches."""
+        deleted = await self._settle_deletions()
         last, batch = after, list[str]()
-        async for place in self._in_folders(_folders(query.statuses), _since(query, after), _upto(query)):
-            if place == last:  # a run that changes its status has marks in two folders
-                continue
-            last = place
-            batch.append(place)
-            if len(batch) >= min(AT_ONCE, query.limit + 1):
-                found += await self._matching(batch, query)
+        async for named in self._in_folders(_folders(query), _since(query, after), _upto(query)):
+            run = named.partition(",")[2]
+            if named == last or not run.startswith(query.prefix) or run in deleted:
+                continue  # a run that changes its status has marks in two folders
+            last = named
+            batch.append(named)
+            if len(batch) >= size:
+                yield batch
                 batch = []
-                if len(found) > query.limit:
-                    break
-        found += await self._matching(batch, query)
-        shown = found[: query.limit]
-        next_cursor = f"{shown[-1].created}:{shown[-1].run}" if len(found) > query.limit else ""
-        return Page(tuple(await self._each(self._with_scratch, shown)), next_cursor)
+        yield batch
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         self._require_writable()
@@ -99,22 +130,24 @@ class CatalogObjects(ObjectStoreBase):
 
         async def keep(run: RunId) -> None:
             if await self._exists(run):
-                await self._bucket.put(f"scratch/{run}", scratch[run])
+                await self._bucket.put(keys.scratch(run), scratch[run])
 
         await self._each(keep, scratch)
 
     async def _exists(self, run: RunId) -> bool:
-        known = self._known.get(run)
-        if known is not None and known.run_index is not None:
+        if (cached := self._known.get(run)) is not None and cached.run_index is not None:
             return True
         async with self._locked(run) as known:
             return await self._look(run, known) is not None
 
     async def runs(self, *, unfinished: bool = False, after: str = "", limit: int = 1000) -> tuple[list[RunId], str]:
-        folder = f"catalog/{UNFINISHED_FOLDER}" if unfinished else "sheet"
+        folder = f"catalog/{UNFINISHED_FOLDER}" if unfinished else "index"
+        deleted = await self._settle_deletions()
         found: list[str] = []
         async for listed in self._bucket.listing(folder, after=f"{folder}/{after}" if after else ""):
-            found.append(listed.name.removeprefix(f"{folder}/"))
+            name = listed.name.removeprefix(f"{folder}/")
+            if (unfinished or listed.size) and (keys.mark(name).run if unfinished else name) not in deleted:
+                found.append(name)
             if len(found) > limit:
                 break
         runs = [RunId(name.rpartition(",")[0].rpartition(",")[2] if unfinished else name) for name in found[:limit]]
@@ -150,7 +183,8 @@ class CatalogObjects(ObjectStoreBase):
             try:
                 run_index = await self._stored(RunId(run))
             except Damaged:
-                return unreadable(run, keys.LATEST - int(age))
+                found = unreadable(run, keys.LATEST - int(age))
+                return found if matches(found, query) else None
             if run_index is None or run_index.summary is None:  # the process that put the mark did not write the index
                 async with self._locked(RunId(run)) as known:
                     run_index = await self._look(RunId(run), known)
@@ -164,14 +198,14 @@ class CatalogObjects(ObjectStoreBase):
         """Add the scratch of an unfinished run."""
         if status_folder(summary.status) != UNFINISHED_FOLDER:
             return Listed(summary)
-        found = await self._bucket.get(f"scratch/{summary.run}")
+        found = await self._bucket.get(keys.scratch(summary.run))
         return Listed(summary, b"" if found is None else found.body)
 
 
-def _folders(statuses: Sequence[RunStatus]) -> list[str]:
-    if not statuses:
+def _folders(query: RunFilter) -> list[str]:
+    if not query.statuses:
         return [UNFINISHED_FOLDER, *STATUS_FOLDERS.values()]
-    return list(dict.fromkeys(status_folder(status) for status in statuses))
+    return list(dict.fromkeys(status_folder(status) for status in query.statuses))
 
 
 def _age(created: int) -> str:

@@ -36,6 +36,8 @@ IDLE_AFTER_S = 5.0
 """Seconds without changes until polls become rare."""
 MARKS_EVERY = 5
 """One poll in so many also lists the marks."""
+MANY = 1000
+"""Ready marks that are listed in one request: the more there are, the rarer."""
 MAX_LISTED = 2000
 """The most runs in a change list, which is read a few times a second."""
 LISTED_S = 30.0
@@ -60,7 +62,7 @@ class ChangeFeedObjects(Reading):
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
-        self._own = f"news/{fresh()}"
+        self._own = f"changes/{fresh()}"
         self._listed: OrderedDict[RunId, int] = OrderedDict()
         self._since: dict[int, float] = {}
         self._count = 0
@@ -131,7 +133,7 @@ class ChangeFeedObjects(Reading):
                     await self._put_change_list()
                     shown = await self._clock.now()
                 runs = await self._poll_change_lists()
-                if number % MARKS_EVERY == 0:
+                if number % (MARKS_EVERY * (1 + len(self._marks) // MANY)) == 0:
                     runs |= await self._poll_marks()
                 number += 1
             except StoreError as error:
@@ -145,7 +147,7 @@ class ChangeFeedObjects(Reading):
     async def _poll_change_lists(self) -> set[RunId]:
         """Return the runs that other stores listed since the last poll."""
         now = await self._clock.now()
-        listed = [each async for each in self._bucket.listing("news") if each.name != self._own]
+        listed = [each async for each in self._bucket.listing("changes") if each.name != self._own]
         self._others = any(each.time > now - OPEN_US for each in listed)
         if self._others and self._published < self._count:
             self._publish_soon()

@@ -1,16 +1,19 @@
 """Workers and the runs they hold, as objects.
 
 A worker has one object with the end of its lease; one renewal covers all its runs. The holder of a run is in the run's index
-object and changes by compare-and-set. Marks list the candidates: `ready/` for runs that need an owner, `claims/{worker}/`
-for runs that a worker holds or was about to claim. A lease only grows, so a live worker's lease is read again only after the
-end that was read before.
+object and changes by compare-and-set. Marks list the candidates: `claims/{worker}/` for runs that a worker holds or was
+about to claim, `ready/` for runs that need an owner, `due/` for runs that nobody holds and that have timers. They name
+queue, workflow, priority and fairness key, so that a claim lists only classes of runs that it may take (`candidates.py`).
+A lease only grows, so a live worker's lease is read again only after the end that was read before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from functools import partial
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -18,11 +21,13 @@ from msgspec.structs import replace
 
 from outlast.errors import Damaged, InvalidInput
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Enrolled, Holding, Names, Runs
+from outlast.store import NO_INFO, Claim, Enrolled, Holding, Names, Runs, Slot, SlotsOf, WorkerInfo
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
-from outlast.stores.objects.run_index import Holder, RunIndex, fresh
-from outlast.stores.objects.shared import ObjectStoreBase
+from outlast.stores.objects.candidates import Candidate, Candidates, Places, Turns, Wanted
+from outlast.stores.objects.ending import EndingObjects
+from outlast.stores.objects.run_index import HeldSlot, Holder, RunIndex, fresh, without_slots_of_claims
+from outlast.stores.objects.slots import TRUSTED_S, Entry
 
 log = logging.getLogger("outlast.stores")
 
@@ -31,35 +36,44 @@ SHORTEST_LEASE_S = 10.0
 FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds until the object of a dead worker without runs is deleted."""
 
+TRIES, TRIES_PER_RUN = 100, 3
+"""Runs that a claim looks at, at most: some, and more for each run that it may return."""
+STALE_US = 60_000_000
+"""Microseconds from which a mark is old: then a run that was not claimed is skipped for as long."""
+MANY_STALE = 10_000
+
 
 class WorkerLease(Struct, frozen=True):
-    """The end of a worker's lease, when it last enrolled or renewed, and the workflows it knows."""
+    """The end of a worker's lease, when it last enrolled or renewed, and what it said of itself."""
 
     worker: WorkerId
     expires: int
     nonce: str
     seen: int = 0
-    workflows: tuple[str, ...] = ()
+    info: WorkerInfo = NO_INFO
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerLease).decode
 
 
-class ClaimObjects(ObjectStoreBase):
+class ClaimObjects(EndingObjects):
     """Implements the claims."""
 
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         super().__init__(bucket, readonly=readonly)
         self._leases: dict[str, int] = {}
         self._lease_tags: dict[WorkerId, Tag] = {}
-        self._workflows: dict[WorkerId, tuple[str, ...]] = {}
+        self._infos: dict[WorkerId, WorkerInfo] = {}
+        self._turns = Turns()
+        self._stale: dict[str, float] = {}
 
     # --- workers
 
-    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
+    async def enrol(self, worker: WorkerId, ttl: float, info: WorkerInfo = NO_INFO) -> None:
         self._require_writable()
-        self._workflows[worker] = tuple(sorted(workflows))
+        await self._check_version()
+        self._infos[worker] = info
         if ttl < SHORTEST_LEASE_S:
             raise InvalidInput(f"a lease in an object store has at least {SHORTEST_LEASE_S:.0f} seconds, not {ttl:g}")
         self._lease_tags[worker] = await self._bucket.put(keys.worker(worker), await self._encoded_lease(worker, ttl))
@@ -67,6 +81,7 @@ class ClaimObjects(ObjectStoreBase):
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         self._require_writable()
+        await self._check_version()
         tag = self._lease_tags.get(worker)
         while True:
             if tag is None:
@@ -74,7 +89,7 @@ class ClaimObjects(ObjectStoreBase):
                 if found is None:
                     return False
                 tag = found.tag
-                self._workflows.setdefault(worker, _decoded_lease(found.body).workflows)
+                self._infos.setdefault(worker, _decoded_lease(found.body).info)
             body = await self._encoded_lease(worker, ttl)
             try:
                 self._lease_tags[worker] = await self._bucket.update(keys.worker(worker), body, tag)
@@ -91,8 +106,12 @@ class ClaimObjects(ObjectStoreBase):
 
         async def released(run: RunId) -> None:
             async with self._locked(run) as known:
-                await self._look(run, known)
-                await self._change(run, known, lambda run_index: _released(run_index, worker, ready=True))
+                before = await self._look(run, known)
+                if (
+                    await self._change(run, known, lambda run_index: _released(run_index, worker, ready=True))
+                    and before
+                ):
+                    await self._leave_ended(run, before, known.run_index)
 
         held = [keys.mark(listed.name) async for listed in self._held_by(keys.plain(worker))]
         await self._each(released, [RunId(run) for run in dict.fromkeys(mark.run for mark in held)])
@@ -100,8 +119,8 @@ class ClaimObjects(ObjectStoreBase):
         self._lease_tags.pop(worker, None)
 
     async def _encoded_lease(self, worker: WorkerId, ttl: float) -> bytes:
-        now, workflows = await self._now(), self._workflows.get(worker, ())
-        return _encode(WorkerLease(worker, now + int(ttl * 1_000_000), fresh(), now, workflows))
+        now, info = await self._now(), self._infos.get(worker, NO_INFO)
+        return _encode(WorkerLease(worker, now + int(ttl * 1_000_000), fresh(), now, info))
 
     async def _expires(self, worker: str) -> int:
         """Return the end of a worker's lease, 0 if the worker is unknown."""
@@ -132,64 +151,142 @@ class ClaimObjects(ObjectStoreBase):
     # --- claiming
 
     async def claim(
-        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
+        self,
+        worker: WorkerId,
+        *,
+        runs: Runs = None,
+        workflows: Names = None,
+        queues: Names = None,
+        slots: SlotsOf | None = None,
+        limit: int = 1,
     ) -> list[Claim]:
         self._require_writable()
-        named = runs is not None
-        granted: list[Claim] = []
-        todo = list(dict.fromkeys(runs)) if runs is not None else await self._candidates(worker, workflows)
+        if self._refusal is not None:
+            raise self._refusal
+        if runs is None:
+            wanted = Wanted.of(workflows, queues)
+            return [] if wanted.is_nothing else await self._claim_any(worker, wanted, slots or {}, limit)
+        granted, todo = list[Claim](), list(dict.fromkeys(runs))
         while todo and len(granted) < limit:
             some, todo = todo[: limit - len(granted)], todo[limit - len(granted) :]
-            claims = await self._each(lambda run: self._claimed(run, worker, named, workflows), some)
+            claims = await self._each(lambda run: self._claimed(run, worker, None, ()), some)
             granted += [claim for claim in claims if claim is not None]
         return granted
 
+    async def _claim_any(self, worker: WorkerId, wanted: Wanted, slots: SlotsOf, limit: int) -> list[Claim]:
+        """Claim runs in turn, a few at once. The number of runs that are looked at is bounded: others may claim them too."""
+        candidates = await self._candidates(worker, wanted)
+        places = await self._places_of(slots, candidates.queues())
+        granted, tries = list[Claim](), TRIES + TRIES_PER_RUN * limit
+        while len(granted) < limit and tries > 0:
+            chosen = await candidates.next(min(limit - len(granted), tries), places)
+            if not chosen:
+                break
+            tries -= len(chosen)
+
+            async def claim(each: Candidate) -> Claim | None:
+                place = places.get(each.queue)
+                found = await self._claimed(each.run, worker, wanted, place.slots if place else (), place)
+                if found is None and (place is None or not place.are_full):
+                    await self._leave_stale(each)
+                return found
+
+            granted += [claim for claim in await self._each(claim, chosen) if claim is not None]
+        return granted
+
+    async def _candidates(self, worker: WorkerId, wanted: Wanted) -> Candidates:
+        """List the classes of runs of dead workers, of ready and of due ones. The cost depends on the number of workers and
+        of the classes that are wanted."""
+        own = keys.plain(worker)
+
+        async def dead() -> list[str]:
+            holders = [each for each in await self._bucket.folders("claims") if each != own]
+            alive = await self._each(self._is_alive, holders)
+            return [f"claims/{holder}" for holder, is_alive in zip(holders, alive, strict=True) if not is_alive]
+
+        candidates = Candidates(self._bucket, self._turns, wanted, self._stale)
+        now = await self._now()
+        interrupted, _, _ = await asyncio.gather(
+            dead(), candidates.add_folder(keys.READY, is_interrupted=False), candidates.add_due(now)
+        )
+        await self._each(lambda folder: candidates.add_folder(folder, is_interrupted=True), interrupted)
+        return candidates
+
+    async def _places_of(self, slots: SlotsOf, queues: Collection[str]) -> dict[str, Places]:
+        """Read the holders of the slots that runs of these queues need. Those that have ended are removed from full ones."""
+        needed = {keys.plain(queue): some for queue, some in slots.items() if some and keys.plain(queue) in queues}
+        limits = {slot.name: slot.limit for some in needed.values() for slot in some}
+
+        async def read(name: str) -> set[RunId]:
+            stored, _ = await self._read_slot(keys.slot(name))
+            entries: Sequence[Entry] = stored.entries if stored else ()
+            if len(entries) >= limits[name] and (ended := await self._ended(name, entries, TRUSTED_S)):
+                entries = await self._remove(name, ended)
+            return {entry.run for entry in entries}
+
+        holders = dict(zip(limits, await self._each(read, limits), strict=True))
+        return {queue: Places(some, holders) for queue, some in needed.items()}
+
     async def _claimed(
-        self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
+        self,
+        run: RunId,
+        worker: WorkerId,
+        wanted: Wanted | None,
+        slots: Sequence[Slot],
+        places: Places | None = None,
     ) -> Claim | None:
         """Claim a run, unless its index is damaged: damage of one run must not stop the claims of others."""
         try:
-            return await self._claim(run, worker, named, workflows)
+            claim = await self._claim(run, worker, wanted, slots, places)
         except Damaged as damage:
             log.error("%s", damage)
             return None
-
-    async def _candidates(self, worker: WorkerId, workflows: Collection[str] | None) -> list[RunId]:
-        """Return runs of dead workers, then runs marked ready. The cost depends on their number and that of the workers."""
-        if workflows is not None and not workflows:
-            return []
-        own, found = keys.plain(worker), list[str]()
-        ready = [listed async for listed in self._bucket.listing("ready")]
-        for holder in await self._bucket.folders("claims"):
-            if holder != own and not await self._is_alive(holder):
-                ready = [*[listed async for listed in self._held_by(holder)], *ready]
-        found += [keys.mark(listed.name).run for listed in ready]
-        await self._sweep(ready)
-        return [RunId(run) for run in dict.fromkeys(found)]
+        if claim is None or not claim.previous:
+            return claim
+        lease = await self._lease_of(keys.plain(claim.previous))
+        return replace(claim, seen=0 if lease is None else lease.seen)
 
     async def _claim(
-        self, run: RunId, worker: WorkerId, named: bool, workflows: Collection[str] | None
+        self, run: RunId, worker: WorkerId, wanted: Wanted | None, slots: Sequence[Slot], places: Places | None
     ) -> Claim | None:
-        """Claim the run for this worker, if no other live worker holds it."""
+        """Claim the run for this worker, if no other live worker holds it. `wanted` is None if the caller named the run."""
         async with self._locked(run) as known:
             while (run_index := await self._look(run, known)) is not None:
+                if run_index.deletion is not None:
+                    await self._settle(run, known)
+                    continue
                 held = run_index.held
                 is_own = held is not None and held.worker == worker
-                if not named and not _is_claimable(run_index, is_own, workflows):
+                if wanted is not None and (is_own or not wanted.admits(run_index, await self._now())):
                     if run_index.head.closed and known.stored < run_index.head.version:
                         # Its worker died before it updated the lists.
                         await self._change(run, known, lambda run_index: run_index)
                     return None
                 if held is not None and not is_own and await self._is_alive(keys.plain(held.worker)):
                     return None
-                new = _granted(run_index, worker)
-                if await self._change(run, known, partial(_replacement, run_index, new)):
-                    if not new.interrupted:
-                        return Claim(run, worker, new.granted)
-                    lease = await self._lease_of(keys.plain(WorkerId(new.interrupted)))
-                    seen = 0 if lease is None else lease.seen
-                    return Claim(run, worker, new.granted, new.interrupted, "expired", seen)
+                new = _granted(run_index, worker, slots)
+                if not await self._change(run, known, partial(replacement, run_index, new)):
+                    continue
+                if slots and await self._has_no_slots(run, new.granted, slots):
+                    if places is not None:
+                        places.is_closed = True
+                    await self._change(run, known, partial(_ungranted, run_index, new.granted))
+                    return None
+                cause: Literal["expired", "claimed"] = "expired" if new.interrupted else "claimed"
+                return Claim(run, worker, new.granted, new.interrupted, cause)
         return None
+
+    async def _has_no_slots(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> bool:
+        full, _ = await self._enter(run, epoch, slots)
+        return bool(full)
+
+    async def _leave_stale(self, candidate: Candidate) -> None:
+        """Skip an old mark for a while whose run was not claimed, and delete it if it is not in its index."""
+        if len(self._stale) > MANY_STALE:
+            self._stale.clear()
+        if candidate.mark.time < await self._clock.now() - STALE_US:
+            self._stale[candidate.mark.name] = asyncio.get_running_loop().time() + STALE_US / 1e6
+        await self._sweep([candidate.mark])
 
     # --- releasing
 
@@ -197,7 +294,7 @@ class ClaimObjects(ObjectStoreBase):
         self._require_writable()
         async with self._locked(run) as known:
             await self._look(run, known)
-            is_moved = False
+            before, is_moved = known.run_index, False
 
             def released(run_index: RunIndex) -> RunIndex | None:
                 nonlocal is_moved
@@ -205,7 +302,8 @@ class ClaimObjects(ObjectStoreBase):
                 is_moved = new is not None and run_index.head.version != version
                 return None if is_moved else new
 
-            await self._change(run, known, released)
+            if await self._change(run, known, released) and before is not None:
+                await self._leave_ended(run, before, known.run_index)
             return not is_moved
 
     # --- reading
@@ -223,15 +321,17 @@ class ClaimObjects(ObjectStoreBase):
         names = [listed.name.partition("/")[2] async for listed in self._bucket.listing("workers")]
         leases, now = [await self._lease_of(plain) for plain in names], await self._now()
         return [
-            Enrolled(lease.worker, lease.expires > now, lease.expires, lease.seen, lease.workflows)
+            Enrolled(lease.worker, lease.expires > now, lease.expires, lease.seen, lease.info)
             for lease in leases
             if lease
         ]
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
-        folder = "claims" if worker is None else f"claims/{keys.plain(worker)}"
+        folder = "claims" if worker is None else keys.claims_of(worker)
         marks = [keys.mark(listed.name) async for listed in self._bucket.listing(folder)]
         holders = {mark.run: mark.place.split("/")[1] for mark in marks if mark.run > after}
+        for run in await self._settle_deletions():
+            holders.pop(run, None)
         shown = sorted(holders)[: max(limit, 0)]
         leases: dict[str, WorkerLease | None] = {}
         for plain in {holders[run] for run in shown}:
@@ -253,23 +353,25 @@ def _holding(run: RunId, plain: str, lease: WorkerLease | None, now: int) -> Hol
     return Holding(run, lease.worker, lease.expires, lease.expires > now, lease.seen)
 
 
-def _is_claimable(run_index: RunIndex, is_own: bool, workflows: Collection[str] | None) -> bool:
-    """Return whether a worker that names no runs can claim this one: it is interrupted, or ready."""
-    if workflows is not None and (run_index.summary is None or run_index.summary.workflow not in workflows):
-        return False
-    return not is_own and (run_index.held is not None or (run_index.head.ready and not run_index.head.closed))
-
-
-def _granted(run_index: RunIndex, worker: WorkerId) -> RunIndex:
-    """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too."""
+def _granted(run_index: RunIndex, worker: WorkerId, slots: Sequence[Slot]) -> RunIndex:
+    """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. The
+    slots are listed before they are taken."""
     epoch = max(run_index.granted, run_index.head.epoch) + 1
-    new = replace(run_index, held=Holder(worker, epoch), granted=epoch)
+    taken = run_index.slots | {slot.name: HeldSlot(epoch, slot.until) for slot in slots}
+    new = replace(run_index, held=Holder(worker, epoch), granted=epoch, slots=taken)
     if run_index.held is not None and run_index.held.worker != worker:
         new = replace(new, interrupted=run_index.held.worker, since=epoch)
     return new
 
 
-def _replacement(old: RunIndex, new: RunIndex, now: RunIndex) -> RunIndex | None:
+def _ungranted(old: RunIndex, epoch: int, now: RunIndex) -> RunIndex | None:
+    """Return the index as it was before this claim, but for appends since."""
+    if now.held is None or now.held.epoch != epoch:
+        return None
+    return replace(now, held=old.held, slots=old.slots, interrupted=old.interrupted, since=old.since)
+
+
+def replacement(old: RunIndex, new: RunIndex, now: RunIndex) -> RunIndex | None:
     return new if now is old else None
 
 
@@ -277,4 +379,7 @@ def _released(run_index: RunIndex, worker: WorkerId, *, ready: bool) -> RunIndex
     """Return the index without this holder; None if another worker or none holds the run."""
     if run_index.held is None or run_index.held.worker != worker:
         return None
-    return replace(run_index, held=None, head=replace(run_index.head, ready=ready))
+    slots = run_index.slots
+    if run_index.interrupted in ("", worker):  # else that worker may still append, until a takeover is in the log
+        slots = without_slots_of_claims(slots, run_index.held.epoch)
+    return replace(run_index, held=None, head=replace(run_index.head, ready=ready), slots=slots)

@@ -1,7 +1,9 @@
 """Encodes an append as an object, and several of these objects as a segment.
 
 The first line is JSON with all fields of the append, so that any reader can complete the derived objects. The exact bytes of
-the events follow. A segment is a JSON line with the sizes of its objects, followed by the unchanged objects.
+the events follow. An object at the end of a log can also be the end of a deleted run, or empty: then it holds the place of
+an append that must be checked again before it lands (`slots.py`). A segment is a JSON line with the sizes of its objects,
+followed by the unchanged objects.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from outlast.history.ids import AppendId, RunId, WorkerId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import Append, Head
+from outlast.store import Append, Head, Slot
+from outlast.stores.objects.run_index import Deletion
 
 
 class _Line(Struct, frozen=True, omit_defaults=True):
@@ -42,6 +45,9 @@ class _Line(Struct, frozen=True, omit_defaults=True):
     closes: tuple[str, ...] = ()
     claim: WorkerId | None = None
     release: bool = False
+    takes: tuple[Slot, ...] = ()
+    frees: bool = False
+    blobs: tuple[str, ...] = ()
     marks: dict[str, str] = {}
 
 
@@ -58,9 +64,10 @@ class Landed(Struct, frozen=True, gc=False):
 
 
 _RECORD = attrgetter("run", "first", "count", "branch", "epoch", "kind", "id", "time", "digest")
-_APPEND = attrgetter("summary", "opens", "closes", "claim", "release")
+_APPEND = attrgetter("summary", "opens", "closes", "claim", "release", "takes", "frees", "blobs")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Line).decode
+_decode_deletion = msgspec.json.Decoder(Deletion).decode
 _sizes = msgspec.json.Decoder(list[int]).decode
 _ERRORS = (msgspec.DecodeError, UnicodeDecodeError, ValueError)
 
@@ -72,6 +79,15 @@ def sealed(append: Append, marks: dict[str, str]) -> bytes:
     fields = (*_RECORD(record), *of_head, *_APPEND(append), marks)
     line = _Line(*fields)
     return b"%b\n%b" % (_encode(line), record.body)
+
+
+def sealed_deletion(deletion: Deletion) -> bytes:
+    return _encode(deletion)
+
+
+def opened_deletion(sealed: bytes) -> Deletion | None:
+    """Decode the end of the log of a deleted run; None if the object is an append."""
+    return _decode_deletion(sealed) if sealed.startswith(b'{"tombstone":') else None
 
 
 def opened(run: RunId, first: int, sealed: bytes) -> Landed:
@@ -89,7 +105,8 @@ def opened(run: RunId, first: int, sealed: bytes) -> Landed:
     after = Head(
         run, record.last, line.digest, line.head_epoch, line.branch, line.branch_first, line.closed, line.ready
     )
-    append = Append(record, after, line.summary, line.opens, line.closes, (), line.claim, line.release)
+    rest = line.claim, line.release, line.takes, line.frees, line.blobs
+    append = Append(record, after, line.summary, line.opens, line.closes, (), *rest)
     return Landed(append, line.marks, len(sealed))
 
 

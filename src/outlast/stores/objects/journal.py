@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
-from outlast.errors import OutcomeUnknown, StoreError
+from outlast.errors import NotFound, OutcomeUnknown, StoreError
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
-from outlast.store import LANDED, Append, Head, Lost, Outcome
+from outlast.store import LANDED, Append, Head, Lost, Outcome, SlotHolder
 from outlast.stores.objects import keys
-from outlast.stores.objects.bucket import Taken
+from outlast.stores.objects.bucket import Found, Tag, Taken
 from outlast.stores.objects.envelope import Landed, sealed
-from outlast.stores.objects.reading import Reading
 from outlast.stores.objects.run_index import RunIndex, after_append, record_matches, wanted
-from outlast.stores.objects.shared import Known
+from outlast.stores.objects.shared import CHECKED_S, VERIFIED_S, Known
+from outlast.stores.objects.slots import Previous, SlotObjects
 from outlast.stores.shared import Refusal, refusal
 
 log = logging.getLogger("outlast.stores")
@@ -27,27 +28,45 @@ LAG = 16
 appends after it."""
 TRIES = 4
 """Attempts of a create that the server refuses although the name is free, because it was busy."""
+REMEMBERED_USES = 1000
+"""Blobs of a run that are known to be recorded as used."""
 
 
-class JournalObjects(Reading):
+class JournalObjects(SlotObjects):
     """Implements the journal."""
 
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         self._require_writable()
-        by_run: dict[RunId, list[int]] = {}
-        for place, append in enumerate(batch):
-            by_run.setdefault(append.record.run, []).append(place)
         outcomes: dict[int, Outcome | StoreError] = {}
 
         async def in_order(places: list[int]) -> None:
             for place in places:
                 outcomes[place] = await self._outcome(batch[place])
 
-        await self._each(in_order, by_run.values())
+        await self._each(in_order, self._in_order(batch))
         landed = frozenset(batch[place].record.run for place, outcome in outcomes.items() if outcome is LANDED)
         if landed:
             self._announce(landed)
         return _combined([outcomes[place] for place in range(len(batch))])
+
+    def _in_order(self, batch: Sequence[Append]) -> Iterable[list[int]]:
+        """Return the places of those appends that must land one after the other: of one run, and those that take slots with
+        all that may end these slots."""
+        by_run: dict[RunId, list[int]] = {}
+        for place, append in enumerate(batch):
+            by_run.setdefault(append.record.run, []).append(place)
+        if not any(append.takes for append in batch):
+            return by_run.values()
+        chains: list[tuple[set[str], list[int]]] = []
+        for run, places in by_run.items():
+            cached = self._known.get(run)
+            names = {slot.name for place in places for slot in batch[place].takes}
+            names |= set(cached.run_index.slots) if cached is not None and cached.run_index is not None else set()
+            linked = [chain for chain in chains if not names.isdisjoint(chain[0])]
+            chains = [chain for chain in chains if chain not in linked]
+            names = names.union(*(chain[0] for chain in linked))
+            chains.append((names, sorted([*places, *(place for chain in linked for place in chain[1])])))
+        return [places for _, places in chains]
 
     async def _outcome(self, append: Append) -> Outcome | StoreError:
         try:
@@ -63,34 +82,89 @@ class JournalObjects(Reading):
     # --- one append
 
     async def _append(self, append: Append) -> Outcome:
-        record = append.record
-        async with self._locked(record.run) as known:
-            if _refusal(known.run_index, append) is not None:  # the cached index may be stale
-                await self._look(record.run, known)
-                if _refusal(known.run_index, append) is not None:
-                    return await self._lost(append, known)
-            marks = await self._mark(record.run, _needed_marks(known.run_index, append))
-            if await self._commit(append, marks):
+        run, began = append.record.run, time.monotonic()
+        async with self._locked(run) as known:
+            is_old = known.run_index is not None and time.monotonic() - known.read > CHECKED_S
+            if is_old or _refusal(known.run_index, append) is not None:  # the cached index may be stale
+                await self._look(run, known)
+            if known.is_deleted or _refusal(known.run_index, append) is not None:
+                return await self._lost(append, known)
+            _, marks = await asyncio.gather(
+                self._use(run, append.blobs, known), self._mark(run, _needed_marks(known.run_index, append))
+            )
+            full = await self._commit_with_slots(append, marks, known)
+            if full == ():
+                known.read = began
                 await self._land(append, marks, known)
                 return LANDED
-            await self._unmark(record.run, marks)
-            await self._look(record.run, known)
+            await self._unmark(run, marks)
+            if full is not None:
+                return Lost("slot", known.run_index.head if known.run_index else None, (), full)
+            await self._look(run, known)
             return await self._lost(append, known)
 
-    async def _commit(self, append: Append, marks: dict[str, str]) -> bool:
-        """Create the append's object, which commits it. False if another append has the name."""
+    async def _commit_with_slots(
+        self, append: Append, marks: dict[str, str], known: Known
+    ) -> tuple[SlotHolder, ...] | None:
+        """Take the slots of the append, then commit it. Return the holders of slots that are full, nothing if the append is
+        committed, None if it lost."""
         record = append.record
-        name, body = keys.record(record.run, record.first), sealed(append, marks)
+        body, empty = sealed(append, marks), None
+        while True:
+            full = await self._full(record.run, append.takes)
+            previous: Previous = {}
+            if not full:
+                full, previous = await self._enter(record.run, record.epoch, append.takes, record.first)
+            if full:
+                return full
+            answer = await self._commit(append, body, empty)
+            if answer is True and await self._is_committed(record.run, known):
+                return ()
+            await self._restore(record.run, record.epoch, previous)
+            if not isinstance(answer, Found):
+                return None
+            empty = answer.tag  # another process removed the run from its slots
+
+    async def _commit(self, append: Append, body: bytes, empty: Tag | None) -> bool | Found:
+        """Create the append's object, which commits it. False if another append has the name. An empty object is replaced if
+        it is this one; else it is returned if the slots must be taken again."""
+        name = keys.record(append.record.run, append.record.first)
         for number in range(TRIES):
             try:
-                await self._bucket.create(name, body)
+                if empty is None:
+                    await self._bucket.create(name, body)
+                else:
+                    await self._bucket.update(name, body, empty)
                 return True
             except Taken:
                 found = await self._bucket.get(name)
-                if found is not None:
-                    return found.body == body  # equal: our own, sent again after its answer was lost
+                if found is not None and (found.body or (append.takes and found.tag != empty)):
+                    return found if not found.body else found.body == body  # equal: our own, its answer was lost
+                empty = None if found is None else found.tag
                 await asyncio.sleep(0.05 * number)
         raise OutcomeUnknown(f"the server refuses to create {name} but does not have it; the outcome is unknown")
+
+    async def _is_committed(self, run: RunId, known: Known) -> bool:
+        """Return whether a created object is in the log. If this process stood still for long, the run may have been deleted
+        and the objects of its log removed meanwhile."""
+        if known.run_index is None or time.monotonic() - known.read < VERIFIED_S or not await self._is_deleted(run):
+            return True
+        known.end()
+        return False
+
+    async def _use(self, run: RunId, blobs: Sequence[str], known: Known) -> None:
+        """Record that the run uses these blobs, which then must not have been collected. A blob in a folder becomes young:
+        the folder has no other way to tell a collector, and a missing file is found by who reads it."""
+        new = [hash for hash in dict.fromkeys(blobs) if hash not in known.uses]
+        await self._each(lambda hash: self._bucket.put(keys.use(run, hash), b""), new)
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.renew, new)
+        kept = await self._each(lambda hash: self._collection.keep(hash), new)
+        if gone := [hash for hash, is_kept in zip(new, kept, strict=True) if not is_kept]:
+            raise NotFound(f"blob {gone[0]} has been collected: put it again before an event of run {run} names it")
+        known.uses |= set(new)
+        if len(known.uses) > REMEMBERED_USES:
+            known.uses.clear()
 
     async def _land(self, append: Append, marks: dict[str, str], known: Known) -> None:
         """Update the index after the commit. A failed update is repeated later; until then, readers read the log after the
@@ -103,6 +177,8 @@ class JournalObjects(Reading):
             return
         replaced = {place: old.marks[place] for place in marks if old is not None and place in old.marks}
         await self._update_index(run, known, replaced)
+        taken = {slot.name: append.record.epoch for slot in append.takes}
+        await self._leave_ended(run, old, known.run_index, taken)
 
     async def _update_index(self, run: RunId, known: Known, replaced: Mapping[str, str]) -> None:
         try:
@@ -115,6 +191,8 @@ class JournalObjects(Reading):
     async def _lost(self, append: Append, known: Known) -> Lost:
         """Return the reason, with the records in the log if the version is stale."""
         record, head = append.record, known.run_index.head if known.run_index else None
+        if known.is_deleted:
+            return Lost("deleted", None)
         why = _refusal(known.run_index, append) or "version"
         if why != "version" or head is None or head.version < record.first:
             return Lost(why, head)
@@ -167,6 +245,8 @@ def _changes_index(append: Append, marks: dict[str, str]) -> bool:
         or append.closes
         or append.release
         or append.claim is not None
+        or append.takes
+        or append.frees
         or append.record.kind is not Kind.OWNER
         or append.record.first == 1
     )

@@ -122,6 +122,8 @@ class LineObjects(CatalogObjects):
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0, limit: int = 1000
     ) -> list[Line]:
         check_limit(limit)
+        if await self._is_deleted(run):
+            return []
         names = [listed.name async for listed in self._bucket.listing(f"lines/{run}")]
         skipped = [name for name in names if int(name.rpartition("/")[2]) <= after][:-1]
         chunks = await self._each(self._chunk_of, names[len(skipped) :])

@@ -17,7 +17,7 @@ async def look(bucket: Bucket) -> Contents:
     """Return the contents. This costs a request per thousand objects, per unfinished run and per worker."""
     store = ObjectStore(bucket, readonly=True)
     blobs, others, held = Counter[str](), 0, Counter[str]()
-    runs, leases = dict[str, str](), list[str]()
+    runs, leases, deleted = dict[str, str](), list[str](), 0
     for folder in await bucket.folders(""):
         async for listed in bucket.listing(folder):
             if folder == "blobs":
@@ -28,6 +28,8 @@ async def look(bucket: Bucket) -> Contents:
                 runs[keys.mark(listed.name).run] = listed.name.split("/")[1]
             elif folder == "claims":
                 held[listed.name.split("/")[1]] += 1
+            elif folder == "tombstones":
+                deleted += 1
             elif folder == "workers":
                 leases.append(listed.name.partition("/")[2])
     workers = [await _worker(store, plain, held[plain]) for plain in leases]
@@ -41,6 +43,7 @@ async def look(bucket: Bucket) -> Contents:
         workers=found,
         blob_count=blobs["count"],
         blob_bytes=blobs["bytes"],
+        deleted=deleted,
     )
 
 

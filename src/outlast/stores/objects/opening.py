@@ -11,18 +11,15 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from outlast.address import BucketAddress
 from outlast.errors import StoreUnusable
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket, Tag
-from outlast.stores.shared import VERSION, check_version
+from outlast.stores.objects.format import FORMAT, check_format
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
-_FORMAT = msgspec.json.encode({"format": VERSION, "what": "runs of Outlast"})
 MISSING = "an object store needs obstore, which is not installed: pip install 'outlast[objects]'"
 IGNORES = (
     "the server ignores conditional writes (If-None-Match and If-Match), so two workers could write the same run. Use a "
@@ -61,7 +58,7 @@ def bucket_over(store: Any, shown: str, *, readonly: bool = False) -> Bucket:
         body = bytes(store.get(keys.FORMAT).bytes())
     except FileNotFoundError:
         raise StoreUnusable(f"there is no store at {shown}") from None
-    _check_format(body, shown)
+    check_format(body, shown)
     return RemoteBucket(store, shown)
 
 
@@ -97,17 +94,9 @@ def _tag(store: Any, mode: Any) -> Tag | None:
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
     try:
-        result = store.put(keys.FORMAT, _FORMAT, mode=mode)
+        result = store.put(keys.FORMAT, FORMAT, mode=mode)
     except (AlreadyExistsError, PreconditionError):
         return None
     except (NotSupportedError, NotImplementedError):
         raise StoreUnusable(IGNORES) from None
     return result["e_tag"] or "", result["version"] or ""
-
-
-def _check_format(body: bytes, where: str) -> None:
-    try:
-        version = int(msgspec.json.decode(body)["format"])
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
-        raise StoreUnusable(f"{where} has an object {keys.FORMAT} that is not Outlast's; nothing was changed") from None
-    check_version(where, version)

@@ -1,7 +1,8 @@
 """Reads logs: recent records from their own objects, older ones from segments.
 
-The object of an append is never changed or removed. Segments repeat them, so that a long log needs few requests to read. A
-process that has written enough consecutive appends writes a segment in the background. A missing segment costs only time.
+The object of an append is never changed or removed while its run exists. Segments repeat them, so that a long log needs few
+requests to read. A process that has written enough consecutive appends writes a segment in the background. A missing segment
+costs only time.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Reading(ObjectStoreBase):
     async def read(self, run: RunId, first: int = 1, last: int | None = None, limit: int = 1000) -> list[Record]:
         end = LARGEST if last is None else last
         place, found = max(first, 1), list[Record]()
+        if await self._is_deleted(run):
+            return []
         segments = [] if self._is_boundary(run, place) else await self._segments(run, end)
         while len(found) < limit and place <= end:
             row = _consecutive(segments, place, (limit - len(found)) // MERGED + 1)
@@ -66,7 +69,8 @@ class Reading(ObjectStoreBase):
             if start > end or len(names) > limit:
                 break
             names = [listed.name] if start <= place else [*names, listed.name]
-        return await self._appends(run, names[: limit + 1])
+        appends, deleted = await self._appends(run, names[: limit + 1])
+        return [] if deleted is not None else appends
 
     async def _parts(self, run: RunId, row: Sequence[tuple[int, int]]) -> list[Landed]:
         async def part(bounds: tuple[int, int]) -> list[Landed]:

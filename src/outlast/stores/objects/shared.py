@@ -8,20 +8,32 @@ detects a longer log.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
-from outlast.errors import Damaged, StoreReadOnly
+from outlast.errors import Damaged, StoreReadOnly, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.stores.objects import keys
+from outlast.stores.objects.blobs import Collection
 from outlast.stores.objects.bucket import Bucket, Listed, Tag, Taken
-from outlast.stores.objects.envelope import Landed, opened
-from outlast.stores.objects.run_index import RunIndex, after_append, decode_run_index, encode_run_index, fresh, wanted
+from outlast.stores.objects.clock import Clock
+from outlast.stores.objects.envelope import Landed, opened, opened_deletion
+from outlast.stores.objects.format import check_format
+from outlast.stores.objects.run_index import (
+    Deletion,
+    RunIndex,
+    after_append,
+    decode_run_index,
+    encode_run_index,
+    fresh,
+    wanted,
+)
 
 REMEMBERED = 10_000
 """Cached runs. Evicting one only costs another read of its index."""
@@ -29,17 +41,41 @@ LARGE = 1 << 16
 """Bytes of events above which an append is not cached."""
 GRACE = 600_000_000
 """Microseconds until a mark that is not in its index is deleted: no request takes so long."""
+CHECKED_S = 20.0
+"""Seconds after which a run must be read again before an append: it may be deleted, and its log removed."""
+VERIFIED_S = 1.5 * CHECKED_S
+"""Seconds since a run was read after which it must be read again after an append."""
 TOGETHER = 48
 """Concurrent requests of one operation."""
+if TYPE_CHECKING:
+    from outlast.stores.blob_folder import FolderBlobs
+
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Known:
-    """The cache of a run. `run_index` is exact for its version. `tag` and `stored` are tag and version of the index object
-    when it was last read. `recent` has the newest appends, which are not in a segment yet."""
+    """The cache of a run. `run_index` is exact for its version, and `read` is when that was last checked. `tag` and `stored`
+    are tag and version of the index object when it was last read. `recent` has the newest appends, which are not in a
+    segment yet. `deletion` is the end of its log if it is deleted and has an index still, `uses` are the blobs that it is
+    known to use."""
 
-    __slots__ = ("lag", "lock", "recent", "recent_bytes", "run_index", "stored", "tag", "users")
+    __slots__ = (
+        *(
+            "deletion",
+            "is_deleted",
+            "lag",
+            "lock",
+            "read",
+            "recent",
+            "recent_bytes",
+            "run_index",
+            "stored",
+            "tag",
+            "users",
+        ),
+        "uses",
+    )
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -50,6 +86,15 @@ class Known:
         self.recent_bytes = 0
         self.lag = 0
         self.users = 0
+        self.read = -math.inf
+        self.is_deleted = False
+        self.deletion: Deletion | None = None
+        self.uses: set[str] = set()
+
+    def end(self, deletion: Deletion | None = None) -> None:
+        """Record that the run is deleted."""
+        self.run_index, self.recent, self.recent_bytes = None, [], 0
+        self.is_deleted, self.deletion = True, deletion
 
     def add(self, landed: Landed) -> None:
         """Cache an append; cached appends are consecutive."""
@@ -65,11 +110,16 @@ class Known:
 class ObjectStoreBase:
     """The base class of the parts of the store."""
 
+    _folder: FolderBlobs | None = None
+    """The blobs of a store that keeps them in a folder."""
+
     def __init__(self, bucket: Bucket, *, readonly: bool = False) -> None:
         self._bucket = bucket
         self._readonly = readonly
         self._clock = Clock(bucket, readonly=readonly)
+        self._collection = Collection(bucket)
         self._known: OrderedDict[RunId, Known] = OrderedDict()
+        self._refusal: StoreUnusable | None = None
         self.skew = 0
 
     async def _now(self) -> int:
@@ -105,8 +155,12 @@ class ObjectStoreBase:
             del self._known[oldest]
 
     async def _look(self, run: RunId, known: Known) -> RunIndex | None:
-        """Read the run up to the end of its log. Return its index; None if the run does not exist."""
+        """Read the run up to the end of its log. Return its index; None if the run does not exist or is deleted."""
+        began = time.monotonic()
         found = await self._bucket.get(keys.run_index(run))
+        if found is not None and not found.body:
+            known.end()
+            return None
         if found is not None:
             known.tag = found.tag
             run_index = decode_run_index(run, found.body)
@@ -116,6 +170,7 @@ class ObjectStoreBase:
             else:  # the object is older than the cached log, but only it has the holder
                 known.run_index = self._caught_up(run_index, known)
         await self._read_on(run, known)
+        known.read = began
         return known.run_index
 
     def _caught_up(self, run_index: RunIndex, known: Known) -> RunIndex:
@@ -129,33 +184,55 @@ class ObjectStoreBase:
         """Read the appends after the cached version and add them to the index."""
         version = known.run_index.head.version if known.run_index else 0
         names = [listed.name async for listed in self._bucket.listing(f"log/{run}", after=keys.record(run, version))]
-        for landed in await self._appends(run, names):
+        appends, deleted = await self._appends(run, names)
+        if deleted is not None:
+            known.end(deleted)
+            return
+        for landed in appends:
             if landed.record.first == version + 1:
                 known.run_index = after_append(known.run_index, landed.append, landed.marks)
                 known.add(landed)
                 version = landed.record.last
 
-    async def _appends(self, run: RunId, names: Iterable[str]) -> list[Landed]:
-        """Read these appends of a log."""
+    async def _appends(self, run: RunId, names: Iterable[str]) -> tuple[list[Landed], Deletion | None]:
+        """Read these appends of a log, and its end if the run is deleted."""
 
-        async def read(name: str) -> Landed | None:
+        async def read(name: str) -> Landed | Deletion | None:
             found = await self._bucket.get(name)
-            return None if found is None else opened(run, int(name.rpartition("/")[2]), found.body)
+            if found is None or not found.body:
+                return None
+            return opened_deletion(found.body) or opened(run, int(name.rpartition("/")[2]), found.body)
 
-        return [each for each in await self._each(read, names) if each is not None]
+        found = await self._each(read, names)
+        deleted = next((each for each in found if isinstance(each, Deletion)), None)
+        return [each for each in found if isinstance(each, Landed)], deleted
 
     async def _stored(self, run: RunId) -> RunIndex | None:
         """Return the stored index, which may be stale, with one request."""
         found = await self._bucket.get(keys.run_index(run))
-        return None if found is None else decode_run_index(run, found.body)
+        return None if found is None or not found.body else decode_run_index(run, found.body)
+
+    async def _is_deleted(self, run: RunId) -> bool:
+        """Return whether the index shows that the run is deleted, with one request."""
+        found = await self._bucket.get(keys.run_index(run))
+        return found is not None and not found.body
+
+    async def _check_version(self) -> None:
+        """Refuse a store that has another version than when it was opened; then claims are refused too."""
+        found = await self._bucket.get(keys.FORMAT)
+        try:
+            check_format(b"" if found is None else found.body, "the bucket")
+        except StoreUnusable as error:
+            self._refusal = error
+            raise
+        self._refusal = None
 
     # --- writing indexes and marks
 
     async def _mark(self, run: RunId, places: Iterable[str]) -> dict[str, str]:
         """Put a new mark at each of these places. Return the nonces."""
         marks = {place: fresh() for place in places}
-        names = [keys.Mark(place, run, nonce).name for place, nonce in marks.items()]
-        await self._each(lambda name: self._bucket.put(name, b""), names)
+        await self._put_marks(keys.Mark(place, run, nonce) for place, nonce in marks.items())
         return marks
 
     async def _change(self, run: RunId, known: Known, change: Callable[[RunIndex], RunIndex | None]) -> bool:
@@ -207,6 +284,9 @@ class ObjectStoreBase:
             return found is not None and found.body == body  # equal: our own, sent again after its answer was lost
         return True
 
+    async def _put_marks(self, marks: Iterable[keys.Mark]) -> None:
+        await self._each(lambda mark: self._bucket.put(mark.name, b""), marks)
+
     async def _sweep(self, found: Iterable[Listed]) -> None:
         """Delete the old ones of these marks that are not in their index."""
         now = await self._clock.now()
@@ -235,47 +315,3 @@ class ObjectStoreBase:
                 return await work(item)
 
         return await asyncio.gather(*(one(item) for item in todo))
-
-
-TRUSTED_S = 120.0
-"""Seconds until the server's time is read again."""
-SECOND = 1_000_000
-
-
-class Clock:
-    """The time of a bucket, in microseconds.
-
-    A server reports the time of an object's last write in whole seconds. So the store writes an object and reads its
-    time: this was the server's time at some moment between the two requests, which leaves an uncertainty of about a
-    second. Within it, the local clock is used. The store repeats this after a while, and when the local clock was set."""
-
-    def __init__(self, bucket: Bucket, *, readonly: bool) -> None:
-        self._bucket = bucket
-        self._is_local = readonly  # it requires a write
-        self._offset = 0
-        self._measured = -TRUSTED_S
-        self._drift = 0.0
-
-    async def now(self) -> int:
-        if not self._is_local and self._is_stale():
-            await self._measure()
-        return time.time_ns() // 1000 + self._offset
-
-    def _is_stale(self) -> bool:
-        mono = time.monotonic()
-        return mono - self._measured >= TRUSTED_S or abs(time.time() - mono - self._drift) > 1
-
-    async def _measure(self) -> None:
-        before = time.time_ns() // 1000
-        await self._bucket.put(keys.CLOCK, fresh().encode())
-        written = await self._bucket.written(keys.CLOCK)
-        after = time.time_ns() // 1000
-        if written is not None:
-            self._offset = nearest(written - after, written + SECOND - before)
-        self._measured = time.monotonic()
-        self._drift = time.time() - self._measured
-
-
-def nearest(low: int, high: int) -> int:
-    """Return the number in a range that is nearest to 0."""
-    return max(low, min(high, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
@@ -12,7 +12,7 @@ from outlast.lifecycle.state import Wait
 from outlast.store import Due
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Listed
-from outlast.stores.objects.shared import ObjectStoreBase
+from outlast.stores.objects.deletion import DeletionObjects
 from outlast.stores.shared import check_limit, invalid_cursor
 
 log = logging.getLogger("outlast.stores")
@@ -23,7 +23,7 @@ _KIND = re.compile(r"[a-z][a-z_-]*")
 _CURSOR = re.compile(r"([a-z][a-z_-]*)\n([A-Za-z0-9._:@=+-]+)\n(.*)", re.DOTALL)
 
 
-class WakeupObjects(ObjectStoreBase):
+class WakeupObjects(DeletionObjects):
     """Implements the waits; `change_feed` implements the notifications."""
 
     async def wait(self, run: RunId, name: str) -> Wait | None:
@@ -33,18 +33,22 @@ class WakeupObjects(ObjectStoreBase):
 
     async def waits(self, *, kind: str = "", after: str = "", limit: int = 100) -> tuple[list[Due], str]:
         since = _cursor(after, limit)
+        deleted = await self._settle_deletions()
         kinds = [kind] if kind else sorted(await self._bucket.folders("waiting"))
         found: list[Due] = []
         for each in kinds:
             if _KIND.fullmatch(each) and each >= since[0]:
-                found += await self._waits_of(each, since if each == since[0] else ("", "", ""), limit - len(found))
+                begin = since if each == since[0] else ("", "", "")
+                found += await self._waits_of(each, begin, limit - len(found), deleted)
             if len(found) > limit:
                 break
         shown = found[:limit]
         last = shown[-1] if len(found) > limit else None
         return shown, f"{last.wait.kind}\n{last.run}\n{last.wait.name}" if last else ""
 
-    async def _waits_of(self, kind: str, since: tuple[str, str, str], limit: int) -> list[Due]:
+    async def _waits_of(
+        self, kind: str, since: tuple[str, str, str], limit: int, deleted: Collection[RunId]
+    ) -> list[Due]:
         """Return waits of a kind after `since`: more than `limit`, if there are more."""
         place, found, runs = keys.waiting_for(kind), list[Due](), list[RunId]()
 
@@ -56,7 +60,7 @@ class WakeupObjects(ObjectStoreBase):
 
         async for listed in self._bucket.listing(place[:-1], after=f"{place}{since[1]}," if since[1] else ""):
             run = RunId(keys.mark(listed.name).run)
-            if run not in runs[-1:]:
+            if run not in runs[-1:] and run not in deleted:
                 runs.append(run)
             if len(runs) >= AT_ONCE:
                 await read_batch()
@@ -85,7 +89,7 @@ class WakeupObjects(ObjectStoreBase):
             marks.clear()
 
         async for listed in self._bucket.listing("timers", after=f"{since[0]}{since[1]}," if after else ""):
-            if keys.due_of(keys.mark(listed.name)) > now:
+            if keys.number_of(keys.mark(listed.name)) > now:
                 break
             marks.append(listed)
             if len(marks) >= AT_ONCE:
@@ -106,13 +110,14 @@ class WakeupObjects(ObjectStoreBase):
 
         found = await self._each(read, marks)
         await self._sweep([mark for mark, due in zip(marks, found, strict=True) if not due])
+        deleted = await self._settle_deletions() if any(found) else ()
         unique: dict[tuple[str, str], Due] = {}
-        for due in (each for some in found for each in some):
+        for due in (each for some in found for each in some if each.run not in deleted):
             unique.setdefault((due.run, due.wait.name), due)
         return list(unique.values())
 
-    async def next_due(self) -> int | None:
-        async for listed in self._bucket.listing("timers"):
+    async def next_due(self, after: int = 0) -> int | None:
+        async for listed in self._bucket.listing("timers", after=f"{keys.due_at(after)}~"):
             for due in await self._due_at([listed]):
                 return due.wait.due
         return None

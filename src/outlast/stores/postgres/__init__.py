@@ -11,7 +11,8 @@ The server has flushed every acknowledged append to its disk: an append sets syn
 - Appends have their own connection; all other statements share a few (`connections`). The store replaces a broken
   connection and retries within its patience, so the server can restart at any time.
 - If the connection breaks during an append, the outcome is open (`errors`); the ledger looks for the append's id.
-- One call claims many runs and skips those that other workers are claiming. Leases use the server's clock.
+- One call claims many runs and skips those that other workers are claiming. Leases use the server's clock, and a lock on
+  the server proves that a worker lives (`presence`).
 - Other processes learn of appends by NOTIFY and by polling (`change_feed`).
 - Blobs are in the database too (`blobs`), or in a folder.
 - Tables and functions are in their own schema (`schema`), which the first process creates.
@@ -36,16 +37,20 @@ from outlast.stores.postgres.blobs import DatabaseBlobs
 from outlast.stores.postgres.catalog import CatalogRows
 from outlast.stores.postgres.claims import ClaimRows
 from outlast.stores.postgres.database import Database
+from outlast.stores.postgres.deletion import DeletionRows
 from outlast.stores.postgres.documents import DocumentRows
 from outlast.stores.postgres.journal import JournalRows
 from outlast.stores.postgres.lines import LineRows
 from outlast.stores.postgres.maintenance import MaintenanceRows
+from outlast.stores.postgres.slots import SlotRows
 from outlast.stores.postgres.wakeups import WakeupRows
 
 __all__ = ["PostgresStore"]
 
 
-class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows, MaintenanceRows, WakeupRows):
+class PostgresStore(
+    JournalRows, CatalogRows, ClaimRows, SlotRows, DeletionRows, LineRows, DocumentRows, MaintenanceRows, WakeupRows
+):
     """A store in the database at `url`. It connects at its first use, or in `open`.
 
     `patience` is the time in seconds that a call waits for an unavailable server."""
@@ -91,5 +96,6 @@ class PostgresStore(JournalRows, CatalogRows, ClaimRows, LineRows, DocumentRows,
         return other
 
     async def close(self) -> None:
+        await self._stop_claiming()
         await self._change_feed.close()
         await self._db.close()

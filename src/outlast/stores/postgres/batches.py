@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from outlast.history.record import Record
+from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Append, search_text
+from outlast.stores.postgres.attribute_keys import attribute_keys
 from outlast.stores.postgres.rows import escape
-from outlast.stores.shared import encode_summary
+from outlast.stores.shared import bounded, encode_summary
 
 LARGEST_PART = 64 << 20
 """Approximate bytes of bodies in one call; the server limits a message to one gigabyte."""
@@ -25,20 +26,23 @@ LARGEST_PART = 64 << 20
 _encode = msgspec.json.Encoder().encode
 
 _HEAD = ("version", "digest", "epoch", "branch", "branch_first", "closed", "ready")
-APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 47))})"
+APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 53))})"
 
 
 def split_batch(batch: Sequence[Append]) -> list[list[int]]:
-    """Return the positions of the appends in each call. Appends of one run stay in order."""
+    """Return the positions of the appends in each call. Appends of one run stay in order, and one that takes slots comes
+    after those that end some."""
     size = sum(len(append.record.body) for append in batch)
-    if size <= LARGEST_PART and len({append.record.run for append in batch}) == len(batch):
+    is_plain = not any(append.takes for append in batch) or not any(map(_ends_slots, batch))
+    if size <= LARGEST_PART and is_plain and len({append.record.run for append in batch}) == len(batch):
         return [list(range(len(batch)))]
     next_parts: Counter[str] = Counter()
     parts: list[list[int]] = []
     sizes: list[int] = []
+    ended = -1
     for place, append in enumerate(batch):
         run, size = append.record.run, len(append.record.body)
-        part = next_parts[run]
+        part = max(next_parts[run], ended + 1) if append.takes else next_parts[run]
         while part < len(parts) and sizes[part] and sizes[part] + size > LARGEST_PART:
             part += 1
         if part == len(parts):
@@ -47,7 +51,13 @@ def split_batch(batch: Sequence[Append]) -> list[list[int]]:
         parts[part].append(place)
         sizes[part] += size
         next_parts[run] = part + 1
+        if _ends_slots(append):
+            ended = max(ended, part)
     return parts
+
+
+def _ends_slots(append: Append) -> bool:
+    return append.frees or append.release or append.record.kind is Kind.TAKEOVER
 
 
 def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
@@ -63,15 +73,49 @@ def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
         any(record.first == 1 for record in records),
         any(append.claim is not None for append in batch),
         any(append.release for append in batch),
+        any(record.kind is Kind.TAKEOVER for record in records),
+        any(map(_may_be_unclaimed, batch)),
         relaxed,
+        _extras(batch),
     ]
+
+
+def _may_be_unclaimed(append: Append) -> bool:
+    """Return whether the append may change when a run without an owner can be claimed."""
+    if append.release or append.record.kind in (Kind.GUEST, Kind.CONTROL):
+        return True
+    has_changes = append.summary is not None or bool(append.opens or append.closes or append.head.closed)
+    return append.claim is None and has_changes
+
+
+def _extras(batch: Sequence[Append]) -> str | None:
+    """Return what few appends have: attributes, slots and blobs, by the position of the append."""
+    found: dict[str, list[Any]] = {}
+    for place, append in enumerate(batch, 1):
+        if append.summary is not None and append.summary.attributes:
+            run, created = escape(append.summary.run), append.summary.created
+            rows = [[place, run, created, key] for key in attribute_keys(append.summary)]
+            found.setdefault("attributes", []).extend(rows)
+        if append.takes:
+            columns = transposed([(escape(slot.name), bounded(slot.limit), slot.until) for slot in append.takes], 3)
+            found.setdefault("takes", []).append([place, *columns])
+        if append.frees:
+            found.setdefault("frees", []).append(place)
+        if append.blobs:
+            found.setdefault("blobs", []).extend([place, name] for name in append.blobs)
+    return _encode(found).decode() if found else None
+
+
+def tag_rows(summary: RunSummary) -> list[str]:
+    """Return the tags of a run, each once."""
+    return [escape(tag) for tag in dict.fromkeys(summary.tags)]
 
 
 def _summaries(batch: Sequence[Append]) -> list[list[Any]]:
     found = [(place, append.summary) for place, append in enumerate(batch, 1) if append.summary is not None]
-    tags = [(place, tag) for place, summary in found for tag in dict.fromkeys(summary.tags)]
-    rows = [(place, summary.run, *summary_row(summary)) for place, summary in found]
-    return [*transposed(rows, 11), *transposed([(place, escape(tag)) for place, tag in tags], 2)]
+    tags = [(place, tag) for place, summary in found for tag in tag_rows(summary)]
+    rows = [(place, escape(summary.run), *summary_row(summary)) for place, summary in found]
+    return [*transposed(rows, 14), *transposed(tags, 2)]
 
 
 def _waits(batch: Sequence[Append]) -> list[list[Any]]:
@@ -89,10 +133,21 @@ def wait_row(wait: Wait) -> tuple[Any, ...]:
 
 
 def summary_row(summary: RunSummary) -> tuple[Any, ...]:
-    """Return the columns of a summary's row after its run."""
-    names = escape(summary.workflow), escape(summary.parent), escape(summary.exclusive)
-    times = summary.created, summary.updated
-    return summary.at, str(summary.status), *names, *times, escape(search_text(summary)), encode_summary(summary)
+    """Return the columns of a summary's row after its run, and the text that a search looks through."""
+    return (
+        summary.at,
+        str(summary.status),
+        escape(summary.workflow),
+        escape(summary.parent),
+        escape(summary.queue),
+        bounded(summary.priority),
+        escape(summary.fairness_key),
+        summary.held,
+        summary.created,
+        summary.updated,
+        encode_summary(summary),
+        escape(search_text(summary)),
+    )
 
 
 def transposed(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:

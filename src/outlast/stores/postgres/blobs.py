@@ -21,15 +21,15 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 _BEGIN = """
 with old as (
-    select id from {s}.blob where hash is null and touched < now() - interval '1 day' limit 10 for update skip locked),
+    select id from {s}.blob where hash is null and put < {s}.clock($1) - 86400000000 limit 10 for update skip locked),
 chunks as (delete from {s}.chunk using old where chunk.blob = old.id),
 gone as (delete from {s}.blob using old where blob.id = old.id)
-insert into {s}.blob (hash) values (null) returning id"""
+insert into {s}.blob (put) values ({s}.clock($1)) returning id"""
 _CHUNK = """
 with quick as materialized (select set_config('synchronous_commit', 'off', true))
 insert into {s}.chunk (blob, number, body) select $1::bigint, $2::bigint, $3::bytea from quick"""
-_TOUCH = "update {s}.blob set touched = now() where hash = $1 and size = $2 returning 1"
-_NAME = "select {s}.name_blob($1, $2, $3, $4)"
+_TOUCH = "update {s}.blob set put = {s}.clock($3) where hash = $1 and size = $2 returning 1"
+_NAME = "select {s}.name_blob($1, $2, $3, $4, $5)"
 _DROP = """
 with gone as (delete from {s}.blob where id = $1 returning id) delete from {s}.chunk using gone where blob = gone.id"""
 _FIND = "select id, size from {s}.blob where hash = $1"
@@ -48,9 +48,9 @@ class DatabaseBlobs:
         self._db.require_writable()
         if isinstance(chunks, bytes):
             name = hashlib.blake2b(chunks, digest_size=32)
-            if await self._db.write(_TOUCH, name.digest(), len(chunks), is_repeatable=True):
+            if await self._db.write(_TOUCH, name.digest(), len(chunks), self._db.skew, is_repeatable=True):
                 return BlobRef(name.hexdigest(), len(chunks))
-        part = _Part(self._db, (await self._db.write(_BEGIN, is_repeatable=True))[0][0])
+        part = _Part(self._db, (await self._db.write(_BEGIN, self._db.skew, is_repeatable=True))[0][0])
         try:
             if isinstance(chunks, bytes):
                 await part.write(chunks)
@@ -117,7 +117,8 @@ class _Part:
     async def keep(self) -> BlobRef:
         if self._buffer:
             await self._send()
-        await self._db.write(_NAME, self._id, self._hasher.digest(), self._size, self._db.relaxed, is_repeatable=True)
+        values = self._id, self._hasher.digest(), self._size, self._db.relaxed, self._db.skew
+        await self._db.write(_NAME, *values, is_repeatable=True)
         return BlobRef(self._hasher.hexdigest(), self._size)
 
     async def drop(self) -> None:

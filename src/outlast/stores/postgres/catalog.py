@@ -10,30 +10,34 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import Derived, Head, Listed, Page, RunFilter, unreadable
-from outlast.stores.postgres.batches import summary_row, transposed, wait_row
+from outlast.stores.postgres.attribute_keys import attribute_keys
+from outlast.stores.postgres.batches import summary_row, tag_rows, transposed, wait_row
 from outlast.stores.postgres.rows import Rows, escape, unescape
-from outlast.stores.shared import (
-    bounded,
-    catalogue_faults,
-    check_limit,
-    cursor,
-    page_of,
-    read_wait,
-    summary_of,
-)
+from outlast.stores.postgres.searching import all_found, first_found, has_two_ways
+from outlast.stores.shared import bounded, catalogue_faults, check_limit, page_of, read_wait, summary_of
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
-_CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
-_COLUMNS = ("at", "status", "workflow", "parent", "exclusive", "created", "updated", "text", "body")
+_CORRECT = "select {s}.correct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+_COLUMNS = (
+    *("at", "status", "workflow", "parent", "queue", "priority", "fairness_key", "held", "created", "updated", "body"),
+    "text",
+)
 _DERIVED = """
 select h.version, h.digest, h.epoch, h.branch, h.branch_first, h.closed, h.ready,
-    c.at, c.status, c.workflow, c.parent, c.exclusive, c.created, c.updated, c.text, c.body,
+    c.at, c.status, c.workflow, c.parent, c.queue, c.priority, c.fairness_key, c.held, c.created, c.updated, c.body,
+    (select k.text from {s}.search_text k where k.run = c.id),
     array(select t.tag from {s}.tag t where t.run = coalesce(h.id, c.id)),
     array(select row(w.name, w.kind, w.due, w.body) from {s}.wait w where w.run = coalesce(h.id, c.id)),
-    coalesce(h.interrupted, '') != ''
+    coalesce(h.interrupted, '') != '',
+    array(select a.key from {s}.attribute a where a.run = c.id and a.id = c.run and a.created = c.created),
+    not exists (
+        select 1 from {s}.claimable_rows(array[h.id]) r where not exists (
+            select 1 from {s}.claimable k
+            where (k.run, k.workflow, k.fairness_key, k.queue, k.priority, k.created)
+                = (r.run, r.workflow, r.fairness_key, r.queue, r.priority, r.created) and k.due in (0, r.due)))
 from (select $1::text as run) given left join {s}.head h on h.run = given.run
 left join {s}.catalogue c on c.id = coalesce(h.id, (select o.id from {s}.catalogue o where o.run = given.run limit 1))"""
-_REWRITE = "select {s}.rewrite($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+_REWRITE = f"select {{s}}.rewrite({', '.join(f'${number}' for number in range(1, 21))})"
 _NOTE = """
 insert into {s}.scratch (run, body)
 select head.id, given.body from unnest($1::text[], $2::bytea[]) as given (run, body)
@@ -52,9 +56,12 @@ class CatalogRows(Rows):
         rows = await self._db.read(_DERIVED, escape(run))
         if not rows:
             return Derived(None)
-        head, columns, tags, waits = rows[0][:7], rows[0][7:16], rows[0][16], rows[0][17]
+        head, columns = rows[0][:7], rows[0][7:19]
+        tags, waits, is_interrupted, attributes, is_in_place = rows[0][19:]
         faults: list[str] = []
-        summary = self._derived_summary(run, columns, tags, faults)
+        summary = self._derived_summary(run, columns, tags, attributes, faults)
+        if not is_in_place:
+            faults.append("the row by which workers find the run is missing or differs from its other rows")
         found: dict[str, Wait] = {}
         for name, kind, due, body in waits:
             wait = read_wait(body)
@@ -62,17 +69,21 @@ class CatalogRows(Rows):
                 faults.append(f"the row of the wait {name!r} cannot be decoded")
             else:
                 found[wait.name] = wait
-        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults), rows[0][18])
+        return Derived(None if head[0] is None else Head(run, *head), summary, found, tuple(faults), is_interrupted)
 
-    def _derived_summary(self, run: RunId, row: Any, tags: Any, faults: list[str]) -> RunSummary | None:
+    def _derived_summary(
+        self, run: RunId, row: Any, tags: Any, attributes: Any, faults: list[str]
+    ) -> RunSummary | None:
         if row[0] is None:
             return None
         try:
-            summary = summary_of(run, row[-1])
+            summary = summary_of(run, row[_COLUMNS.index("body")])
         except Damaged as damage:
             faults.append(str(damage))
             return None
-        faults += catalogue_faults(_COLUMNS, row, summary_row(summary), tags, [escape(tag) for tag in summary.tags])
+        faults += catalogue_faults(_COLUMNS, row, summary_row(summary), tags, tag_rows(summary))
+        if sorted(attributes) != sorted(attribute_keys(summary)):
+            faults.append("the table of attributes has others than the catalogue's record")
         return summary
 
     async def rewrite(self, summary: RunSummary, waits: Sequence[Wait], *, closed: bool) -> bool:
@@ -80,25 +91,30 @@ class CatalogRows(Rows):
             _REWRITE,
             escape(summary.run),
             closed,
-            *summary_row(summary),
-            [escape(tag) for tag in dict.fromkeys(summary.tags)],
+            *_summary_values(summary),
             *transposed([wait_row(wait) for wait in waits], 4),
             is_repeatable=True,
         )
         return bool(rows[0][0])
 
     async def search(self, query: RunFilter) -> Page:
-        sql, values = _search(query)
-        rows = await self._db.read(sql, *values)
-        return page_of((_listed(*row) for row in rows[: query.limit]), is_last=len(rows) <= query.limit)
+        check_limit(query.limit)
+        rows: list[Any] = []
+        if has_two_ways(query):
+            sql, values = first_found(query)
+            rows = await self._db.read(sql, *values)
+        if len(rows) <= query.limit:
+            sql, values = all_found(query)
+            rows = await self._db.read(sql, *values, is_planned=True)
+        shown = (_listed(*row) for row in rows[: query.limit])
+        return page_of(shown, is_last=len(rows) <= query.limit, order=query.order)
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         rows = await self._db.write(
             _CORRECT,
             escape(summary.run),
             bounded(seen),
-            *summary_row(summary),
-            [escape(tag) for tag in dict.fromkeys(summary.tags)],
+            *_summary_values(summary),
         )
         return bool(rows[0][0])
 
@@ -114,45 +130,5 @@ def _listed(run: str, created: int, status: str, workflow: str, body: bytes, scr
         return Listed(unreadable(unescape(run), created, status, unescape(workflow)))
 
 
-def _search(query: RunFilter) -> tuple[str, list[Any]]:
-    check_limit(query.limit)
-    terms, values = _terms(query)
-    where = f"where {' and '.join(terms)}" if terms else ""
-    sql = f"""
-    select c.run, c.created, c.status, c.workflow, c.body, s.body
-    from {{s}}.catalogue c left join {{s}}.scratch s on s.run = c.id
-    {where} order by c.created desc, c.run desc limit ${len(values) + 1}"""
-    return sql, [*values, bounded(query.limit) + 1]
-
-
-def _terms(query: RunFilter) -> tuple[list[str], list[Any]]:
-    terms: list[str] = []
-    values: list[Any] = []
-
-    def term(sql: str, *arguments: Any) -> None:
-        names = [f"${len(values) + number}" for number in range(1, len(arguments) + 1)]
-        terms.append(sql.format(*names, s="{s}"))
-        values.extend(arguments)
-
-    if query.statuses:
-        term("c.status = any({0}::text[])", [str(status) for status in query.statuses])
-    if query.workflow:
-        term("c.workflow = {0} and left(c.workflow, 200) = left({0}, 200)", escape(query.workflow))
-    if query.parent:
-        term("c.parent = {0} and c.parent != ''", escape(query.parent))
-    if query.roots:
-        term("c.parent = ''")
-    if query.exclusive:
-        term("md5(c.exclusive) = md5({0}) and c.exclusive = {0} and c.exclusive != ''", escape(query.exclusive))
-    for tag in query.tags:
-        term("exists (select 1 from {s}.tag t where md5(t.tag) = md5({0}) and t.run = c.id)", escape(tag))
-    if query.text:
-        term("strpos(c.text, {0}) > 0", escape(query.text.casefold()))
-    if query.created_from is not None:
-        term("c.created >= {0}", bounded(query.created_from))
-    if query.created_until is not None:
-        term("c.created < {0}", bounded(query.created_until))
-    if query.after:
-        created, run = cursor(query.after)
-        term("(c.created, c.run) < ({0}::bigint, {1}::text)", created, escape(run))
-    return terms, values
+def _summary_values(summary: RunSummary) -> tuple[Any, ...]:
+    return *summary_row(summary), tag_rows(summary), attribute_keys(summary)

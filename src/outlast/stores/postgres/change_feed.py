@@ -104,6 +104,10 @@ class ChangeFeed:
             self._look_back = FIRST_LOOK_BACK
         return self._subscriptions.add(notify)
 
+    def announce(self, runs: frozenset[RunId]) -> None:
+        """Report a change that this process has found by itself."""
+        self._subscriptions.notify(runs)
+
     async def _listen(self) -> None:
         """Listen until cancelled. After a broken connection, make a new one and poll once for missed appends."""
         while True:

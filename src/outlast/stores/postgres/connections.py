@@ -28,6 +28,8 @@ CONNECTING = 10.0
 CLOSING = 2.0
 CACHED = 200
 """Prepared statements cached per connection."""
+SETTINGS = {"jit": "off", "enable_hashjoin": "off", "random_page_cost": "1.1"}
+"""Lists are short and come from indexes. Behind PgBouncer the settings of the database hold."""
 
 
 class Pool:
@@ -100,8 +102,10 @@ class Pool:
 
 async def connected(server: Server) -> Connection:
     """Try once to connect."""
-    cached = 0 if server.pgbouncer else CACHED
-    return await asyncpg.connect(server.dsn, timeout=CONNECTING, statement_cache_size=cached, command_timeout=None)
+    cached, settings = (0, None) if server.pgbouncer else (CACHED, SETTINGS)
+    return await asyncpg.connect(
+        server.dsn, timeout=CONNECTING, statement_cache_size=cached, server_settings=settings, command_timeout=None
+    )
 
 
 async def close_gracefully(connection: Connection) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias, TypeVar
 
 from outlast.address import Server
 from outlast.errors import StoreReadOnly, StoreUnusable
 from outlast.stores.outage import Outage
 from outlast.stores.postgres.connections import FIRST_PAUSE, LONGEST_PAUSE, Connection, Pool
-from outlast.stores.postgres.errors import CONFLICTS, DRIVERS, is_cut, message_of, while_reading, while_writing
+from outlast.stores.postgres.errors import CONFLICTS, DRIVERS, DROPPED, is_cut, message_of, while_reading, while_writing
 from outlast.stores.postgres.schema import check_server, create, has_schema, in_schema
 
 Result = TypeVar("Result")
@@ -44,12 +44,14 @@ class Database:
         self.relaxed = relaxed
         self.horizon = 0
         """Every transaction before this one had ended when the store was opened."""
+        self.skew = 0
+        """Microseconds added to the server's clock."""
         self.in_flight = 0
         """The number of running statements."""
         self._patience = patience
-        self._outage = Outage(server.shown)
-        self._shared = Pool(server, SHARED, self._outage)
-        self._own = Pool(server, 1, self._outage)
+        self.outage = Outage(server.shown)
+        self._shared = Pool(server, SHARED, self.outage)
+        self._own = Pool(server, 1, self.outage)
         self._opening = asyncio.Lock()
         self._is_open = False
         self._texts: dict[str, str] = {}
@@ -58,11 +60,16 @@ class Database:
 
     async def open(self) -> None:
         async with self._opening:
-            if not self._is_open:
+            if self._is_open:
+                return
+            try:
                 self.horizon = await self._with_retries(
                     self._shared, self._prepare, while_writing, OPENING, is_repeatable=True
                 )
                 self._is_open = True
+            finally:
+                if not self._is_open:
+                    self._shared.close_idle()  # a store that was refused has nothing to close
 
     async def _prepare(self, connection: Connection) -> int:
         await check_server(connection)
@@ -97,9 +104,10 @@ class Database:
             found = self._texts[template] = in_schema(template, self.server.schema)
         return found
 
-    async def read(self, template: str, *values: Any) -> Rows:
-        """Execute a statement that only reads. Return its rows."""
-        return await self._do(self._shared, self._fetching(template, values), while_reading, is_repeatable=True)
+    async def read(self, template: str, *values: Any, is_planned: bool = False) -> Rows:
+        """Execute a statement that only reads. Return its rows. With `is_planned` it is planned for these values."""
+        work = self._fetching(template, values, is_planned=is_planned)
+        return await self._do(self._shared, work, while_reading, is_repeatable=True)
 
     async def write(self, template: str, *values: Any, is_repeatable: bool = False) -> Rows:
         """Execute a statement as its own transaction. Return its rows."""
@@ -125,10 +133,13 @@ class Database:
         if self.readonly:
             raise StoreReadOnly(f"{self.server.shown} was opened read-only")
 
-    def _fetching(self, template: str, values: Sequence[Any]) -> Work[Rows]:
+    def _fetching(self, template: str, values: Sequence[Any], *, is_planned: bool = False) -> Work[Rows]:
         text = self.text(template)
 
         async def work(connection: Connection) -> Rows:
+            if is_planned and not self.server.pgbouncer:
+                statement = await connection.prepare(text, timeout=STATEMENT)
+                return list(await statement.fetch(*values, timeout=STATEMENT))
             found: Rows = await connection.fetch(text, *values, timeout=STATEMENT)
             return found
 
@@ -152,25 +163,33 @@ class Database:
     ) -> Result:
         loop, pause, tries = asyncio.get_running_loop(), FIRST_PAUSE, 0
         give_up = loop.time() + patience
-        with self.counted(), self._outage.watched():
+        with self.counted(), self.outage.watched():
             while True:
                 try:
                     async with pool.lend(give_up) as connection:
                         result = await work(connection)
-                    self._outage.answered()
+                    self.outage.answered()
                     return result
                 except DRIVERS as error:
                     tries += 1
                     if is_cut(error):
-                        self._outage.error = message_of(error)
+                        self.outage.error = message_of(error)
                         pool.close_idle()
                         may_try_again = is_repeatable and loop.time() < give_up
                     else:
                         may_try_again = getattr(error, "sqlstate", "") in CONFLICTS and tries < TRIES
                     if not may_try_again:
+                        if getattr(error, "sqlstate", "") in DROPPED:
+                            await self._check_schema(pool, give_up)
                         raise translate(error, self.server.shown) from error
                 await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _check_schema(self, pool: Pool, give_up: float) -> None:
+        """Raise `StoreUnusable` if the schema has another version by now, or lacks a part."""
+        with suppress(*DRIVERS):
+            async with pool.lend(give_up) as connection:
+                await has_schema(connection, self.server.schema)
 
     @contextmanager
     def counted(self) -> Iterator[None]:

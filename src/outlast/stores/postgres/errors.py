@@ -22,6 +22,7 @@ from outlast.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
+from outlast.stores.shared import check_version
 
 DRIVERS = (
     asyncpg.PostgresError,
@@ -41,8 +42,12 @@ _FULL = ("53100",)
 _BUSY = ("55P03", "57014", "53200", "53000", *CONFLICTS)
 _READ_ONLY = ("25006",)
 _DENIED = ("42501",)
-_DROPPED = ("42P01", "42883", "3F000", "3D000")
+_MISSING = ("42P01", "42883", "3F000", "3D000")
 _NO_STORE = ("42703", "42804")
+DROPPED = (*_MISSING, *_NO_STORE)
+"""A table, a function or a column does not exist: it was dropped, or the store has another version by now."""
+_OTHER_VERSION = "OL001"
+"""Raised by the functions of the schema, with the version of the store."""
 _DAMAGED = ("XX001", "XX002", "23505")  # the last: the log already has a row after its head
 GRANTS = (
     "this role needs USAGE on the schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions; the "
@@ -95,6 +100,8 @@ def _refused(error: BaseException, what: str) -> OutlastError:
     """Translate an error that the server reported: the transaction was rolled back."""
     state = getattr(error, "sqlstate", None) or ""
     match state:
+        case _ if state == _OTHER_VERSION:
+            return _other_version(what, int(message_of(error)))
         case _ if state in _FULL:
             return StoreFull(f"could not {what}: no space is left ({message_of(error)}); nothing was written")
         case _ if state in _READ_ONLY:
@@ -102,7 +109,7 @@ def _refused(error: BaseException, what: str) -> OutlastError:
         case _ if state in _DENIED:
             kind = StoreUnusable if what.startswith("read") else StoreReadOnly
             return kind(f"could not {what}: {message_of(error)}; {GRANTS}; nothing was written")
-        case _ if state in _DROPPED:
+        case _ if state in _MISSING:
             return StoreUnusable(
                 f"could not {what}: a part of the store is missing ({message_of(error)}): its schema, a table or a function "
                 "was dropped; restore the store from a backup"
@@ -115,6 +122,14 @@ def _refused(error: BaseException, what: str) -> OutlastError:
             return Damaged(f"could not {what}: the server reported damage ({message_of(error)})")
         case _:
             return StoreError(f"could not {what}: {message_of(error)}; nothing was written")
+
+
+def _other_version(what: str, version: int) -> OutlastError:
+    try:
+        check_version(f"could not {what}: it", version)
+    except StoreUnusable as error:
+        return error
+    return StoreError(f"could not {what}: it reported another version; nothing was written")
 
 
 def message_of(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from outlast.history.record import Kind, Record
 from outlast.store import LANDED, Append, Head, Lost, Outcome
 from outlast.stores.postgres.batches import APPEND, columns, split_batch
 from outlast.stores.postgres.rows import Rows, escape, unescape
+from outlast.stores.postgres.slots import slot_holders
 from outlast.stores.shared import LARGEST, bounded
 
 _HEAD = """
@@ -67,10 +68,10 @@ def _losses(runs: Sequence[RunId], rows: Sequence[Any]) -> dict[int, Lost]:
     for row in rows:
         number, why = row[0] - 1, row[1]
         run = runs[number]
-        tail = (_record(run, row[9:]),) if row[9] is not None else ()
+        tail = (_record(run, row[9:18]),) if row[9] is not None else ()
         before = found.get(number)
         if before is None:
-            found[number] = Lost(why, None if row[2] is None else _head(run, row[2:9]), tail)
+            found[number] = Lost(why, None if row[2] is None else _head(run, row[2:9]), tail, slot_holders(row[18]))
         else:
             found[number] = Lost(why, before.head, before.tail + tail)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outlast.history.ids import WorkerId
+from outlast.stores.postgres.claims import PATIENCE
 from outlast.stores.postgres.connections import Connection
 from outlast.stores.postgres.rows import Rows, unescape
 from outlast.stores.postgres.schema import has_schema, in_schema
@@ -13,8 +14,9 @@ select coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint from pg_class c
 join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relkind = 'r'"""
 _RUNS = "select status, count(*) from {s}.catalogue group by status order by status"
 _WORKERS = """
-select w.id, w.expires > {s}.clock(0), w.expires, (select count(*) from {s}.claim c where c.worker = w.id)
+select w.id, {s}.standing(w.id, $1, 0) = 'live', w.expires, (select count(*) from {s}.claim c where c.worker = w.id)
 from {s}.worker w order by w.id"""
+_DELETED = "select count(*) from {s}.tombstone"
 _BLOBS = "select count(*), coalesce(sum(size), 0)::bigint from {s}.blob where hash is not null"
 
 
@@ -33,7 +35,8 @@ class MaintenanceRows(Rows):
             return Contents(path=shown, schema=0, library=library)
         size = await connection.fetchval(_BYTES, schema)
         runs = await connection.fetch(in_schema(_RUNS, schema))
-        workers = await connection.fetch(in_schema(_WORKERS, schema))
+        workers = await connection.fetch(in_schema(_WORKERS, schema), PATIENCE)
+        deleted = await connection.fetchval(in_schema(_DELETED, schema))
         blobs = await connection.fetchrow(in_schema(_BLOBS, schema))
         enrolled = tuple(
             WorkerRuns(WorkerId(unescape(id)), is_live, until, held) for id, is_live, until, held in workers
@@ -43,6 +46,7 @@ class MaintenanceRows(Rows):
             library=library,
             bytes=size,
             runs=dict(runs),
+            deleted=deleted,
             workers=enrolled,
             blob_count=blobs[0],
             blob_bytes=blobs[1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from outlast.history.ids import RunId
 from outlast.store import Append
 from outlast.stores.postgres.database import Database
 
@@ -27,11 +28,21 @@ def unescape(text: str) -> str:
 
 
 class Rows:
-    """The base class of journal, catalog, claims, wake-ups, lines and documents."""
+    """The base class of the parts of a store."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self.skew = 0
+
+    @property
+    def skew(self) -> int:
+        return self._db.skew
+
+    @skew.setter
+    def skew(self, skew: int) -> None:
+        self._db.skew = skew
+
+    def _announce(self, runs: frozenset[RunId]) -> None:
+        """Called when the death of a worker with these runs is certain: the wake-ups notify the subscribers."""
 
     def _announce_own(self, landed: Sequence[Append]) -> None:
         """Called after each batch of appends: the wake-ups notify other processes."""

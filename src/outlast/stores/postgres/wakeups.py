@@ -23,7 +23,8 @@ select h.run, w.name, w.due, w.body from {{s}}.wait w join {{s}}.head h on h.id 
 where w.due <= {{s}}.clock($1) {} order by w.due, w.run, w.name limit $2"""
 _AFTER = """
 and w.due >= $3 and (w.due, w.run, w.name) > ($3, coalesce((select id from {s}.head where run = $4), 0), $5)"""
-_NEXT = "select min(due) from {s}.wait where due is not null"
+_NEXT = """
+select w.due from {s}.wait w join {s}.head h on h.id = w.run where w.due > $1 order by w.due limit 1"""
 _NOW = "select {s}.clock($1)"
 
 
@@ -54,12 +55,15 @@ class WakeupRows(Rows):
         rows = await self._db.read(sql, self.skew, max(0, bounded(limit)), *place)
         return [due_of(run, unescape(name), due, body) for run, name, due, body in rows]
 
-    async def next_due(self) -> int | None:
-        found: int | None = (await self._db.read(_NEXT))[0][0]
-        return found
+    async def next_due(self, after: int = 0) -> int | None:
+        rows = await self._db.read(_NEXT, bounded(after))
+        return rows[0][0] if rows else None
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
         return self._change_feed.subscribe(notify)
+
+    def _announce(self, runs: frozenset[RunId]) -> None:
+        self._change_feed.announce(runs)
 
     def _announce_own(self, landed: Sequence[Append]) -> None:
         self._change_feed.publish(landed)

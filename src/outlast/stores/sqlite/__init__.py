@@ -5,15 +5,18 @@ The file is in WAL mode with synchronous=FULL, so an acknowledged append survive
 SQLite library of apsw: that of many Python builds can corrupt a WAL that several connections checkpoint.
 
 - `log` has one row per append in order of arrival, so pages fill up and a process can query the rows that others added. A
-  small unique index finds a run's rows. `head` is one narrow row per run, without an index on columns that change.
-  `catalogue` changes only with the searchable fields.
+  small unique index finds a run's rows. `head` is one narrow row per run; no index has `version` or
+  `digest`, which every append changes. `catalogue` changes only with the searchable fields.
 - Short commits run on the caller's event loop: a thread switch costs about as much as the flush. If commits are slow, they
   move to a writer thread.
 - `begin immediate` never blocks the loop: while another process writes, the store sleeps and tries again, up to
   `busy_timeout`.
 - Lines of attempts are written on the writer thread without their own flush: the next append flushes them.
-- A separate thread makes checkpoints, outside the commit path.
-- The store detects other processes' appends by polling `data_version` on a reading connection.
+- A separate thread makes checkpoints, outside the commit path, and indexes the texts of runs.
+- Who holds a run, and what decides when it is claimed, are columns of `head`: partial indexes contain the runs that may be
+  claimed, those of each worker, and the timers that may wake a run, so a claim reads no other runs.
+- `auto_vacuum` is incremental: after a deletion, free pages return to the file system in small steps.
+- Other processes announce their appends through a named pipe; polling `data_version` finds what a pipe has lost.
 - A live worker holds an operating-system lock on a file beside the database. If another process can take the lock, the
   worker is dead, and its runs are free before its lease expires.
 """
@@ -26,17 +29,18 @@ from typing import Literal
 
 from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.sqlite.catalog import CatalogRows
-from outlast.stores.sqlite.claims import ClaimRows
 from outlast.stores.sqlite.database import Database
+from outlast.stores.sqlite.deletion import DeletionRows
 from outlast.stores.sqlite.documents import DocumentRows
 from outlast.stores.sqlite.journal import JournalRows
 from outlast.stores.sqlite.lines import LineRows
+from outlast.stores.sqlite.slots import SlotRows
 from outlast.stores.sqlite.wakeups import WakeupRows
 
 __all__ = ["SqliteStore"]
 
 
-class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows, DocumentRows):
+class SqliteStore(JournalRows, CatalogRows, DeletionRows, SlotRows, WakeupRows, LineRows, DocumentRows):
     """A store in the file `path`; its blobs are in a folder beside it."""
 
     def __init__(
@@ -75,5 +79,6 @@ class SqliteStore(JournalRows, CatalogRows, ClaimRows, WakeupRows, LineRows, Doc
 
     async def close(self) -> None:
         self._subscriptions.stop()
+        self._outbox.close()
         self._close_locks()
         await self._db.close()

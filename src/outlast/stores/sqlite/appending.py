@@ -7,23 +7,30 @@ from operator import attrgetter
 from typing import Any, Literal
 
 import apsw
+from msgspec.structs import replace
 
 from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.summary import RunSummary
 from outlast.store import LANDED, Append, Lost, Outcome
-from outlast.stores.sqlite.catalog import put_summaries
+from outlast.stores.sqlite.catalog import PLACE, SET_TIMER, put_again, put_new
+from outlast.stores.sqlite.deletion import is_deleted
 from outlast.stores.sqlite.rows import head_of, records_of
+from outlast.stores.sqlite.slots import END_CLAIM_SLOTS, END_RUN_SLOTS, full_slots, take_slots
 from outlast.stores.sqlite.wakeups import OPEN_WAIT, wait_row
 
 TAIL = 256
 """The most records in a `Lost`."""
 
 _NEW_HEAD = """
-insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, granted, interrupted)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-_NEXT_ID = "select max(ifnull((select max(id) from head), 0), ifnull((select max(run) from log), 0)) + 1"
-"""Skips the id of a log whose head was lost."""
+insert into head (id, run, version, digest, epoch, branch, branch_first, closed, ready, worker, claim_epoch, interrupted,
+    cause, workflow, queue, priority, fairness_key, created)
+select ?, ?2, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? where not exists (select 1 from tombstone where run = ?2)"""
+_NEXT_ID = """
+select 1 + max(
+    ifnull((select max(id) from head), 0), ifnull((select max(run) from log), 0), ifnull((select max(id) from tombstone), 0)
+)"""
+"""Skips the id of a log whose head was lost, and those of deleted runs, which other processes may remember."""
 _MOVE = """
 update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready),
     interrupted = iif(?, '', interrupted)
@@ -33,19 +40,19 @@ _MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
 _ADVANCE = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
 """The change of the head by nearly all appends of an owner: only version and digest."""
 _SET_INTERRUPTED = """
-update head set interrupted = coalesce((select 'expired:' || worker from claim where claim.run = head.id), '')
-where id = ?"""
+update head set interrupted = worker, cause = iif(worker = '', '', 'expired') where id = ?"""
 """From its takeover until its release, the claiming worker is the one that an interruption would name."""
 _LOG = """
 insert into log (run, first, count, branch, epoch, kind, append_id, time, body, digest)
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _CLOSE = "delete from wait where run = ? and name = ?"
 _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
-_CLAIM = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
-_RELEASE = "delete from claim where run = ? and epoch = ?"
+_RELEASE = "update head set worker = '' where id = ? and worker != '' and claim_epoch = ?"
+_USE_BLOB = "insert or ignore into blob_use (run, blob) values (?, ?)"
 
 _RECORD = attrgetter("first", "count", "branch", "epoch", "kind", "id", "time", "body", "digest")
 _HEAD = attrgetter("version", "digest", "epoch", "branch", "branch_first", "closed")
+_NO_PLACE = ("", "", 0, "", 0)
 _OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
 
 
@@ -78,7 +85,7 @@ class Batch:
         """Write the appends together. False, with nothing changed, if that is impossible or one of them loses."""
         if len({append.record.run for append in batch}) < len(batch):
             return False
-        if [append for append in batch if append.needs or append.record.kind is not _OWNER]:
+        if [append for append in batch if append.needs or append.takes or append.record.kind is not _OWNER]:
             return False
         self.db.execute("savepoint together")
         if self._write_together(batch):
@@ -115,17 +122,32 @@ class Batch:
         db.executemany(_MOVE_BY[_OWNER], moves)
         if db.total_changes() - before != len(advances) + len(moves):
             return False
+        before = db.total_changes()
         try:
             db.executemany(_NEW_HEAD, born)
         except apsw.ConstraintError:
             return False  # a run with this id exists already
+        if db.total_changes() - before != len(born):
+            return False  # or was deleted
         rows.write()
         return True
 
     # --- one by one
 
     def _append(self, append: Append) -> Outcome:
-        """Write one append completely or not at all: every check comes before the first change."""
+        """Write one append completely or not at all: every check but that of the slots comes before the first change."""
+        if not append.takes:
+            return self._write_one(append)
+        self.db.execute("savepoint slots")
+        outcome = self._write_one(append)
+        if isinstance(outcome, Lost):
+            self.db.execute("rollback to slots")
+            self.fresh.pop(append.record.run, None)
+            outcome = replace(outcome, head=head_of(self.db, append.record.run))
+        self.db.execute("release slots")
+        return outcome
+
+    def _write_one(self, append: Append) -> Outcome:
         db, record = self.db, append.record
         id = self._id(record.run)
         if id is None:
@@ -135,6 +157,9 @@ class Batch:
                 return self._lost(append, None, "wait" if append.needs else "epoch")
             id = self.fresh[record.run] = db.execute(_NEXT_ID).get
             db.execute(_NEW_HEAD, _new_head(append, id))
+            if not db.changes():
+                del self.fresh[record.run]
+                return Lost("deleted", None)
         else:
             if append.needs and not _has_waits(db, id, append.needs):
                 return self._lost(append, id, "wait")
@@ -142,6 +167,11 @@ class Batch:
                 return self._lost(append, id, "epoch")
             if record.kind is _TAKEOVER:
                 db.execute(_SET_INTERRUPTED, (id,))
+                db.execute(END_CLAIM_SLOTS, (id, record.epoch - 1))
+        if append.takes:
+            if full := full_slots(db, record.run, append.takes):
+                return Lost("slot", None, full=full)
+            take_slots(db, record.run, id, record.epoch, append.takes)
         self.rows.add(append, id)
         self.rows.write()
         return LANDED
@@ -167,6 +197,8 @@ class Batch:
         """Return the reason. A stale version precedes every other reason: its tail may show that this same append landed."""
         record = append.record
         head = head_of(self.db, record.run)
+        if head is None and is_deleted(self.db, record.run):
+            return Lost("deleted", None)
         if id is None or head is None or head.version == record.first - 1:
             return Lost(why, head)
         return Lost("version", head, tuple(records_of(self.db, record.run, id, record.first, None, TAIL)))
@@ -180,8 +212,12 @@ class _Rows:
         self.last = 0
         self._db = db
         self._log: list[tuple[Any, ...]] = []
-        self._summaries: list[tuple[int, RunSummary]] = []
-        self._more: dict[str, list[tuple[Any, ...]]] = {sql: [] for sql in (_CLOSE, OPEN_WAIT, _CLAIM, _RELEASE)}
+        self._new: list[tuple[int, RunSummary]] = []
+        self._again: dict[int, RunSummary] = {}
+        """Summaries of new runs, and others."""
+        self._more: dict[str, list[tuple[Any, ...]]] = {
+            sql: [] for sql in (_CLOSE, OPEN_WAIT, SET_TIMER, END_RUN_SLOTS, _RELEASE, END_CLAIM_SLOTS, _USE_BLOB)
+        }
         """Rows for further statements, which are executed in this order."""
 
     def add(self, append: Append, id: int) -> None:
@@ -192,15 +228,23 @@ class _Rows:
     def _add_more(self, append: Append, id: int) -> None:
         more, epoch = self._more, append.record.epoch
         if append.summary is not None:
-            self._summaries.append((id, append.summary))
+            if append.record.first == 1:
+                self._new.append((id, append.summary))
+            else:
+                self._again[id] = append.summary
+        if _has_timers(append):
+            more[SET_TIMER].append((id,))
         for name in append.closes:
             more[_CLOSE].append((id, name))
         for wait in append.opens:
             more[OPEN_WAIT].append(wait_row(id, wait))
-        if append.claim is not None:
-            more[_CLAIM].append((id, append.claim, epoch))
+        if append.frees:
+            more[END_RUN_SLOTS].append((id,))
         if append.release:
             more[_RELEASE].append((id, epoch))
+            more[END_CLAIM_SLOTS].append((id, epoch))
+        for blob in append.blobs:
+            more[_USE_BLOB].append((id, blob))
 
     def write(self) -> None:
         db = self._db
@@ -208,9 +252,12 @@ class _Rows:
         self.landed += len(self._log)
         self.last = db.last_insert_rowid()
         self._log.clear()
-        if self._summaries:
-            put_summaries(db, self._summaries)
-            self._summaries.clear()
+        if self._new:
+            put_new(db, self._new)
+            self._new.clear()
+        if self._again:
+            put_again(db, self._again)
+            self._again.clear()
         for sql, rows in self._more.items():
             if rows:
                 db.executemany(sql, rows)
@@ -229,9 +276,15 @@ def _only_advances_head(append: Append) -> bool:
 
 def _has_more(append: Append) -> bool:
     """Return whether the append uses tables other than `log` and `head`."""
-    if append.summary is not None or append.claim is not None:
+    if append.summary is not None or append.release or append.frees:
         return True
-    return bool(append.release or append.opens or append.closes or append.needs)
+    return bool(append.opens or append.closes or append.needs or append.takes or append.blobs)
+
+
+def _has_timers(append: Append) -> bool:
+    return any(name.startswith("timer:") for name in append.closes) or any(
+        wait.kind == "timer" for wait in append.opens
+    )
 
 
 def only_extends_log(append: Append) -> bool:
@@ -263,8 +316,9 @@ def _move(append: Append, id: int) -> tuple[Any, ...]:
 
 def _new_head(append: Append, id: int) -> tuple[Any, ...]:
     head = append.head
-    interrupted = "" if append.claim is None else f"expired:{append.claim}"
-    return id, head.run, *_HEAD(head), head.ready, head.epoch, interrupted
+    owner = append.claim or ""
+    place = _NO_PLACE if append.summary is None else PLACE(append.summary)
+    return id, head.run, *_HEAD(head), head.ready, owner, head.epoch, owner, "expired" if owner else "", *place
 
 
 def _has_waits(db: apsw.Connection, id: int, names: Sequence[str]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import importlib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -21,57 +21,52 @@ import msgspec
 
 from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
-from outlast.store import Claim, Enrolled, Holding, Names, Runs
-from outlast.stores.shared import LARGEST, names_in
+from outlast.store import NO_INFO, Claim, Enrolled, Holding, Names, Runs, SlotsOf, WorkerInfo
+from outlast.stores.shared import LARGEST, bounded, info_in
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows, legible
+from outlast.stores.sqlite.slots import END_CLAIM_SLOTS, take_slots
+from outlast.stores.sqlite.turns import Turns, Wanted, are_claimable, are_due, holders, mark_due
 
 fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 # Values of a wrong type, in an edited file, must not stop the claims of other runs.
 _GRANTED = f"""
-cast(head.interrupted as blob),
-cast(iif(head.granted between head.epoch and {LARGEST}, head.granted, min(head.epoch, {LARGEST})) as integer)"""
+cast(iif(head.claim_epoch between head.epoch and {LARGEST}, head.claim_epoch, min(head.epoch, {LARGEST})) as integer)"""
 _EXPIRES = "cast(coalesce(worker.expires, 0) as integer)"
 _SEEN = "cast(coalesce(worker.seen, 0) as integer)"
-_ENROL = "insert or replace into worker (id, expires, seen, workflows) values (?, ?, ?, ?)"
+_ENROL = "insert or replace into worker (id, expires, seen, info) values (?, ?, ?, ?)"
 _RENEW = "update worker set expires = ?, seen = ? where id = ?"
-_ENROLLED = f"select cast(id as text), {_EXPIRES}, {_SEEN}, cast(workflows as text) from worker order by id"
+_ENROLLED = f"select cast(id as text), {_EXPIRES}, {_SEEN}, cast(info as text) from worker order by id"
 _DELETE_OLD = """
-delete from worker where expires < ? and not exists (select 1 from claim where claim.worker = worker.id) returning id"""
+delete from worker where expires < ? and not exists (
+    select 1 from head where head.worker != '' and head.worker = worker.id) returning id"""
 _LAST_SEEN = f"select {_SEEN} from worker where id = ?"
-_RELEASED = "interrupted = iif(interrupted = 'expired:' || ?, '', interrupted)"
-_RETIRE = f"update head set ready = 1, {_RELEASED} where id in (select run from claim where worker = ?)"
+_UNTIL = f"select {_EXPIRES} from worker where id = ?"
+_END_SLOTS = """
+delete from slot where until = 'claim' and id in (
+    select id from head where worker != '' and worker = ?1 and interrupted in ('', ?1))"""
+_RELEASED = "worker = '', interrupted = iif(interrupted = ?1, '', interrupted)"
+"""Slots of a claim stay while an interrupted worker may still append: until a takeover is in the log."""
+_RETIRE = f"update head set ready = 1, {_RELEASED} where worker != '' and worker = ?1"
+_RELEASE = f"""
+update head set ready = ?4, {_RELEASED} where run = ?2 and worker = ?1 and version = ?3
+returning id, interrupted, claim_epoch"""
 _HOLDER = f"""
-select head.id, {_GRANTED}, claim.worker, {_EXPIRES}, {_SEEN}
-from head left join claim on claim.run = head.id left join worker on worker.id = claim.worker
-where head.run = ?"""
-_READY_RUNS = f"""
-select head.id, cast(head.run as blob), {_GRANTED}, null, 'claimed' from head indexed by head_ready
-where ready = 1 and closed = 0 and not exists (select 1 from claim where claim.run = head.id)"""
-_WORKERS = f"""
-select held.worker, {_EXPIRES} from (select distinct worker from claim) held
-left join worker on worker.id = held.worker where held.worker != ?"""
-_HELD_BY = f"""
-select head.id, cast(head.run as blob), {_GRANTED}, claim.worker, ?
-from claim join head on head.id = claim.run where claim.worker = ?"""
+select head.id, cast(head.worker as blob), {_EXPIRES}, {_SEEN}
+from head left join worker on worker.id = head.worker where head.run = ?"""
 _HOLDINGS = f"""
-select head.run, claim.worker, {_EXPIRES}, {_SEEN}
-from claim join head on head.id = claim.run left join worker on worker.id = claim.worker
-where head.run > ? and (? is null or claim.worker = ?) order by head.run limit ?"""
-_OF_WORKFLOW = " and exists (select 1 from catalogue c where c.id = head.id and c.workflow in ({}))"
-_GRANT = "update head set granted = ?, interrupted = ? where id = ?"
-_CLAIM = "insert or replace into claim (run, worker, epoch) values (?, ?, ?)"
-_DELETE_CLAIM = """
-delete from claim where worker = ? and run = (select id from head where run = ? and version = ?) returning run"""
-_SET_READY = f"update head set ready = ?, {_RELEASED} where id = ?"
+select cast(head.run as blob), cast(head.worker as blob), {_EXPIRES}, {_SEEN} from head indexed by head_held
+left join worker on worker.id = head.worker
+where head.worker != '' {{}} and head.run > ? order by head.run limit ?"""
+_GRANTABLE = f"""
+select cast(run as blob), cast(interrupted as blob), cause, {_GRANTED}, cast(worker as blob) from head where id = ?"""
+_GRANT = "update head set worker = ?, claim_epoch = ?, interrupted = ?, cause = ? where id = ?"
 
 FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds until the row and the lock file of a dead worker without runs are deleted."""
 
 Cause: TypeAlias = Literal["claimed", "expired", "dead"]
-Candidate: TypeAlias = tuple[int, RunId, str, int, WorkerId | None, Cause]
-"""Row id, run, interrupted worker, greatest granted epoch, last holder, and why the run is free."""
 
 
 class ClaimRows(Rows):
@@ -82,12 +77,13 @@ class ClaimRows(Rows):
         self._locks: dict[WorkerId, int] = {}
         _stores.add(self)
 
-    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
+    async def enrol(self, worker: WorkerId, ttl: float, info: WorkerInfo = NO_INFO) -> None:
         def write(db: apsw.Connection) -> list[WorkerId]:
+            self._db.check_version(db)
             db.execute(_ENROL, (worker, self._until(ttl), self._now(), encoded))
             return [WorkerId(name) for (name,) in _rows(db, _DELETE_OLD, self._now() - FORGOTTEN_AFTER)]
 
-        encoded = msgspec.json.encode(sorted(workflows)).decode()
+        encoded = msgspec.json.encode(info).decode()
         self._db.require_writable()
         self._acquire_lock(worker)
         for forgotten in await self._db.transact(write):
@@ -96,6 +92,7 @@ class ClaimRows(Rows):
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         def write(db: apsw.Connection) -> bool:
+            self._db.check_version(db)
             db.execute(_RENEW, (self._until(ttl), self._now(), worker))
             return db.changes() > 0
 
@@ -106,90 +103,126 @@ class ClaimRows(Rows):
 
     async def retire(self, worker: WorkerId) -> None:
         def write(db: apsw.Connection) -> None:
-            db.execute(_RETIRE, (worker, worker))
-            db.execute("delete from claim where worker = ?", (worker,))
+            db.execute(_END_SLOTS, (worker,))
+            db.execute(_RETIRE, (worker,))
             db.execute("delete from worker where id = ?", (worker,))
 
         await self._db.transact(write)
         self._unlock(worker)
 
     async def claim(
-        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
+        self,
+        worker: WorkerId,
+        *,
+        runs: Runs = None,
+        workflows: Names = None,
+        queues: Names = None,
+        slots: SlotsOf | None = None,
+        limit: int = 1,
     ) -> list[Claim]:
-        def write(db: apsw.Connection) -> list[Claim]:
-            free = self._named(db, worker, runs) if runs is not None else self._claimable(db, worker, workflows, limit)
-            return [_grant(db, candidate, worker) for candidate in free[:limit]]
+        def write_named(db: apsw.Connection) -> list[Claim]:
+            self._db.check_version(db)
+            return self._claim_named(db, worker, runs or (), limit)
 
-        if runs is None:  # check first without the write lock: idle workers must not block busy ones
-            with self._db.reading() as db:
-                if not self._claimable(db, worker, workflows, 1):
-                    return []
-        return await self._db.transact(write)
+        def write(db: apsw.Connection) -> tuple[list[Claim], bool]:
+            self._db.check_version(db)
+            has_more = mark_due(db, self._now())
+            return self._claim_any(db, worker, wanted, limit - len(granted)), has_more
 
-    def _named(self, db: apsw.Connection, worker: WorkerId, runs: Sequence[RunId]) -> list[Candidate]:
-        """Return those of the named runs that no other live worker holds."""
-        found: list[Candidate] = []
+        if runs is not None:
+            return await self._db.transact(write_named)
+        granted, wanted, has_more = list[Claim](), Wanted(workflows, queues, slots or {}), True
+        if not self._may_claim(worker, wanted):
+            return []
+        while has_more and len(granted) < limit:
+            found, has_more = await self._db.transact(write)
+            granted += found
+        return granted
+
+    def _may_claim(self, worker: WorkerId, wanted: Wanted) -> bool:
+        """Return whether a run may be there to claim, without the write lock: idle workers must not block busy ones."""
+        self._db.require_writable()
+        with self._db.reading() as db:
+            self._db.check_version(db)
+            return are_due(db, self._now()) or are_claimable(db, self._dead_workers(db, worker), wanted)
+        raise AssertionError("the context does not swallow errors")
+
+    def _claim_named(self, db: apsw.Connection, worker: WorkerId, runs: Sequence[RunId], limit: int) -> list[Claim]:
+        """Claim those of the named runs that no other live worker holds."""
+        granted: list[Claim] = []
         for run in dict.fromkeys(runs):
-            for id, interrupted, granted, holder, expires, _ in _rows(db, _HOLDER, run):
-                is_own = holder == worker
-                cause = "claimed" if is_own else self._why_free(holder, expires)
-                if cause is not None:
-                    found.append((id, run, legible(interrupted), granted, None if is_own else holder, cause))
-        return found
+            for id, held, expires, _ in _rows(db, _HOLDER, run):
+                holder = legible(held)
+                cause = "claimed" if holder == worker else self._why_free(holder, expires)
+                if cause is not None and len(granted) < limit:
+                    granted.append(_grant(db, id, worker, cause))
+        return granted
 
-    def _claimable(
-        self, db: apsw.Connection, worker: WorkerId, workflows: Collection[str] | None, limit: int
-    ) -> list[Candidate]:
-        """Return runs of dead workers, then ready runs. The cost does not depend on the runs of live workers."""
-        names = list(workflows or ())
-        condition = "" if workflows is None else _OF_WORKFLOW.format(", ".join("?" * len(names)))
-        found: list[Candidate] = []
-        for holder, expires in _rows(db, _WORKERS, worker):
-            cause = self._why_free(holder, expires)
-            if cause is not None and len(found) < limit:
-                held = db.execute(_HELD_BY + condition + " limit ?", (cause, holder, *names, limit - len(found)))
-                found += [_candidate(row) for row in held]
-        waiting = db.execute(_READY_RUNS + condition + " limit ?", (*names, limit - len(found)))
-        return [*found, *(_candidate(row) for row in waiting)]
+    def _claim_any(self, db: apsw.Connection, worker: WorkerId, wanted: Wanted, limit: int) -> list[Claim]:
+        dead, granted = self._dead_workers(db, worker), list[Claim]()
+        turns = Turns(db, dead, wanted)
+        while len(granted) < limit and (found := turns.next()) is not None:
+            if not turns.has_slots(found):
+                continue
+            claim = _grant(db, found.id, worker, dead.get(found.holder, "claimed"))
+            take_slots(db, claim.run, found.id, claim.epoch, wanted.slots.get(found.queue, ()))
+            turns.served(found, self._now())
+            granted.append(claim)
+        turns.save()
+        return granted
 
-    def _why_free(self, holder: WorkerId | None, expires: int) -> Cause | None:
-        if holder is None:
+    def _dead_workers(self, db: apsw.Connection, worker: WorkerId) -> dict[str, Cause]:
+        """Return the dead workers that hold runs, and why they count as dead."""
+        causes = {holder: self._why_free(holder, expires) for holder, expires in holders(db) if holder != worker}
+        return {holder: cause for holder, cause in causes.items() if cause is not None}
+
+    def _is_free(self, db: apsw.Connection, holder: str) -> bool:
+        return self._why_free(WorkerId(holder), db.execute(_UNTIL, (holder,)).get or 0) is not None
+
+    def _why_free(self, holder: str, expires: int) -> Cause | None:
+        if not holder:
             return "claimed"
-        is_alive = self._is_alive(holder)
+        is_alive = self._is_alive(WorkerId(holder))
         if is_alive is None:
             return "expired" if expires <= self._now() else None
         return None if is_alive else "dead"
 
     async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
         def write(db: apsw.Connection) -> bool:
-            id = db.execute(_DELETE_CLAIM, (worker, run, version)).get
-            if id is not None:
-                db.execute(_SET_READY, (ready, worker, id))
-                return True
-            holder = db.execute(_HOLDER, (run,)).fetchone()
-            return holder is None or holder[3] != worker
+            row = db.execute(_RELEASE, (worker, run, version, ready)).fetchone()
+            if row is None:
+                holder = db.execute(_HOLDER, (run,)).fetchone()
+                return holder is None or legible(holder[1]) != worker
+            id, interrupted, epoch = row
+            if not interrupted:
+                db.execute(END_CLAIM_SLOTS, (id, epoch))
+            return True
 
         return await self._db.transact(write)
 
     async def holding(self, run: RunId) -> Holding | None:
         with self._db.reading() as db:
-            row = db.execute(_HOLDER, (run,)).fetchone()
-        if row is None or row[3] is None:
+            row: Any = db.execute(_HOLDER, (run,)).fetchone()
+        if row is None or not row[1]:
             return None
-        return Holding(run, row[3], row[4], self._why_free(row[3], row[4]) is None, row[5])
+        _, held, expires, seen = row
+        holder = WorkerId(legible(held))
+        return Holding(run, holder, expires, self._why_free(holder, expires) is None, seen)
 
     async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
+        sql = _HOLDINGS.format("" if worker is None else "and head.worker = ?")
         with self._db.reading() as db:
-            rows = _rows(db, _HOLDINGS, after, worker, worker, limit)
-        live = {holder: self._why_free(holder, until) is None for _, holder, until, _ in rows}
-        return [Holding(run, holder, until, live[holder], seen) for run, holder, until, seen in rows]
+            rows = _rows(db, sql, *(() if worker is None else (worker,)), after, bounded(limit))
+        held = [(RunId(legible(run)), WorkerId(legible(holder)), until, seen) for run, holder, until, seen in rows]
+        live = {holder: self._why_free(holder, until) is None for _, holder, until, _ in held}
+        return [Holding(run, holder, until, live[holder], seen) for run, holder, until, seen in held]
 
     async def workers(self) -> list[Enrolled]:
         with self._db.reading() as db:
             rows = _rows(db, _ENROLLED)
         return [
-            Enrolled(WorkerId(id), self._why_free(id, until) is None, until, seen, names_in(workflows))
-            for id, until, seen, workflows in rows
+            Enrolled(WorkerId(id), self._why_free(id, until) is None, until, seen, info_in(info))
+            for id, until, seen, info in rows
         ]
 
     def _until(self, ttl: float) -> int:
@@ -286,22 +319,15 @@ def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:
     return db.execute(sql, values).fetchall()
 
 
-def _candidate(row: tuple[Any, ...]) -> Candidate:
-    id, run, interrupted, granted, holder, cause = row
-    return id, RunId(legible(run)), legible(interrupted), granted, holder, cause
-
-
-def _grant(db: apsw.Connection, candidate: Candidate, worker: WorkerId) -> Claim:
+def _grant(db: apsw.Connection, id: int, worker: WorkerId, cause: Cause) -> Claim:
     """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. Then
-    the new owner is stored, until it releases the run: so a lost row of `claim` hides no interruption."""
-    id, run, interrupted, granted, holder, cause = candidate
+    the new owner is stored, until it releases the run."""
+    ((run, interrupted, known, granted, holder),) = _rows(db, _GRANTABLE, id)
+    previous = legible(interrupted)
     if cause != "claimed":
-        interrupted = f"{cause}:{holder}"
-    db.execute(_GRANT, (granted + 1, interrupted, id))
-    db.execute(_CLAIM, (id, worker, granted + 1))
-    known, _, previous = interrupted.partition(":")
-    if previous == worker:
-        known = previous = ""
-    seen = (previous and db.execute(_LAST_SEEN, (previous,)).get) or 0
-    why: Cause = "dead" if known == "dead" else "expired" if known else "claimed"
-    return Claim(run, worker, granted + 1, previous, why, seen)
+        previous, known = legible(holder), cause
+    db.execute(_GRANT, (worker, granted + 1, previous, known, id))
+    if previous in ("", worker):
+        return Claim(RunId(legible(run)), worker, granted + 1)
+    why: Cause = "dead" if known == "dead" else "expired"
+    return Claim(RunId(legible(run)), worker, granted + 1, previous, why, db.execute(_LAST_SEEN, (previous,)).get or 0)

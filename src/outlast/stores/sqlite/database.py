@@ -25,8 +25,10 @@ from outlast.errors import (
     StoreReadOnly,
     StoreUnusable,
 )
+from outlast.stores.shared import check_version
 from outlast.stores.sqlite.identity import FileIdentity
 from outlast.stores.sqlite.schema import create, has_schema
+from outlast.stores.sqlite.searching import are_texts_new, index_texts
 
 Result = TypeVar("Result")
 
@@ -34,6 +36,12 @@ SLOW_COMMIT = 0.005
 """Seconds: if commits take longer on average, they move to the writer thread."""
 CHECKPOINT_PAGES = 1000
 """WAL pages at which the checkpointer starts."""
+INDEXED_AT_END = 5
+"""The most transactions in which a process indexes texts before it closes the file."""
+YIELD = 0.002
+"""Seconds that an append leaves to the checkpointer."""
+INDEX_AGAIN = 0.3
+"""Seconds until the texts are indexed if others held the lock."""
 LIMIT_PAGES = 16_000
 """WAL pages (64 MB) at which the writer itself makes a checkpoint, so that the file cannot grow without bound."""
 
@@ -146,10 +154,13 @@ class Database:
         """Run `act` in one write transaction and make it durable; after an error nothing is written. If not `flushed`, a
         power cut may undo it until the next flushed one, and it runs on the writer thread."""
         self.require_writable()
-        if flushed and not (self._writing.locked() or self._is_slow()):
+        yields = self._checkpointer is not None and self._checkpointer.waits_to_write
+        if flushed and not (yields or self._writing.locked() or self._is_slow()):
             with suppress(StoreBusy):
                 return self._transact_now(act, flushed)  # no await, so no other task can run in between
         async with self._writing:
+            if yields:  # a busy process would leave the checkpointer no moment to write
+                await asyncio.sleep(YIELD)
             give_up = 0.0
             pause = 0.0002
             while True:
@@ -164,6 +175,22 @@ class Database:
                         raise
                     await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                     pause = min(pause * 2, 0.01)
+
+    def check_version(self, connection: apsw.Connection) -> None:
+        """Refuse a store whose version has changed since it was opened. The connection is in a transaction."""
+        check_version(str(self.path), int(connection.pragma("user_version")))
+
+    async def shrink(self, pages: int) -> bool:
+        """Give up to so many free pages back to the file system. Return whether some remain."""
+
+        def vacuum(connection: apsw.Connection) -> bool:
+            connection.execute(f"pragma incremental_vacuum({pages})").fetchall()
+            return int(connection.pragma("freelist_count")) > 0
+
+        with self.reading() as connection:
+            if not connection.pragma("freelist_count"):
+                return False
+        return await self.transact(vacuum, flushed=False)
 
     def between_transactions(self) -> asyncio.Lock:
         """Return a context in which this process writes nothing."""
@@ -258,6 +285,9 @@ class Database:
                 await asyncio.to_thread(self._checkpointer.stop)
             if self._writer_thread is not None:
                 self._writer_thread.shutdown()
+            if not self.readonly:
+                left = iter([True] * INDEXED_AT_END)
+                await asyncio.to_thread(_index_texts, self._write, lambda waits: not waits or next(left, False))
             with self._searching:
                 self._search.close()
             self.read.close()
@@ -265,11 +295,34 @@ class Database:
             self._write.close()
 
 
+def _index_texts(connection: apsw.Connection, may_continue: Callable[[bool], bool]) -> bool:
+    """Index new texts, in small transactions. A power cut may undo that; they are indexed again then. False: others held the
+    lock all the time. `may_continue` gets whether the lock is waited for, and returns whether to continue."""
+    try:
+        connection.execute("pragma synchronous = normal")
+        connection.set_busy_timeout(500)
+        while are_texts_new(connection) and may_continue(True):
+            connection.execute("begin immediate")
+            may_continue(False)
+            index_texts(connection)
+            connection.execute("commit")
+    except apsw.BusyError:
+        return False
+    except apsw.Error:
+        pass  # the disk is full: next time
+    finally:
+        may_continue(False)
+        if connection.in_transaction:
+            _roll_back(connection)
+    return True
+
+
 class _Checkpointer:
-    """A thread that copies the WAL into the database after `wake`."""
+    """A thread that copies the WAL into the database after `wake`, and indexes texts."""
 
     def __init__(self, connect: Callable[[], apsw.Connection]) -> None:
         self._connect = connect
+        self.waits_to_write = False
         self._wanted = threading.Event()
         self._ended = False
         self.stage: Literal["idle", "working", "done"] = "idle"
@@ -289,21 +342,26 @@ class _Checkpointer:
         if self._thread is not None:
             self._thread.join()
 
+    def _may_continue(self, waits: bool) -> bool:
+        self.waits_to_write = waits
+        return not self._ended
+
     def _work(self) -> None:
+        is_indexed = True
         while True:
-            self._wanted.wait()
+            is_wanted = self._wanted.wait(None if is_indexed else INDEX_AGAIN)
             if self._ended:
                 return
             self._wanted.clear()
             try:
-                connection = self._connect()
-                try:
-                    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-                finally:
-                    connection.close()
+                with closing(self._connect()) as connection:
+                    if is_wanted:
+                        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                        self.stage = "done"
+                    is_indexed = _index_texts(connection, self._may_continue)
             except apsw.Error:
                 time.sleep(0.1)  # a full disk, a lock: the data is safe in the WAL; the next commit tries again
-            self.stage = "done"
+                self.stage = "done"
 
 
 def complete_creation(connection: apsw.Connection) -> None:
@@ -318,6 +376,7 @@ def _prepare(connection: apsw.Connection) -> None:
     """Set WAL mode and create the tables. Several processes may do this at once; one of them succeeds."""
     if has_schema(connection) and connection.pragma("journal_mode") == "wal":
         return
+    connection.pragma("auto_vacuum", "incremental")  # before the first page is written
     connection.pragma("journal_mode", "wal")
     connection.execute("begin immediate")
     try:

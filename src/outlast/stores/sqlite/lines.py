@@ -25,7 +25,8 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _DROP = "delete from line where run = ? and node = ? and attempt = ? and place <= ?"
 _LINES = """
 select node, attempt, time, level, logger, text, number, place from line indexed by {}
-where run = ? {} and number > ? order by number limit ?"""
+where run = ? {} and number > ? and exists (select 1 from head where id = line.run) order by number limit ?"""
+_IS_KEPT = "select 1 from head where id = ?"
 
 Attempt: TypeAlias = tuple[int, str, int]
 """Row id of the run, node, attempt."""
@@ -63,6 +64,8 @@ def _write(db: apsw.Connection, lines: Sequence[tuple[int, Line]]) -> None:
     for run, line in lines:
         attempt = (run, line.node, line.attempt)
         if run not in numbers:
+            if db.execute(_IS_KEPT, (run,)).get is None:
+                continue  # it was deleted
             numbers[run] = db.execute(_NUMBER, (run,)).get or 0
         if attempt not in places:
             places[attempt] = db.execute(_PLACE, attempt).get or 0

@@ -23,7 +23,8 @@ PAGES = 1000
 
 _RUNS = "select status, count(*) from catalogue group by status order by status"
 _WORKERS = """
-select id, expires, (select count(*) from claim where claim.worker = worker.id) from worker order by id"""
+select id, expires, (select count(*) from head where head.worker != '' and head.worker = worker.id)
+from worker order by id"""
 
 
 def look(path: Path) -> Contents:
@@ -34,7 +35,8 @@ def look(path: Path) -> Contents:
         runs = {str(status): int(count) for status, count in db.execute(_RUNS)}
         rows = db.execute(_WORKERS)
         workers = tuple(WorkerRuns(WorkerId(str(id)), False, int(until), int(held)) for id, until, held in rows)
-        return Contents(library=apsw.sqlite_lib_version(), runs=runs, workers=workers)
+        deleted = int(str(db.execute("select count(*) from tombstone").get))
+        return Contents(library=apsw.sqlite_lib_version(), runs=runs, deleted=deleted, workers=workers)
 
 
 def copy(path: Path, target: Path) -> Generator[tuple[int, int], None, None]:

@@ -56,7 +56,7 @@ _HEAD = "select run, version, digest, epoch, branch, branch_first, closed, ready
 _TYPES = (str, int, bytes, int, int, int, int, int)
 _READ = """
 select first, count, branch, epoch, kind, append_id, time, body, digest from log
-where run = ? and first >= ? and first <= ? order by first limit ?"""
+where run = ?1 and first >= ? and first <= ? and exists (select 1 from head where id = ?1) order by first limit ?"""
 _START = "select max(first) from log where run = ? and first <= ?"
 _KINDS = {int(kind): kind for kind in Kind}
 

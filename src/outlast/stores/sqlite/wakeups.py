@@ -15,11 +15,16 @@ from outlast.history.ids import RunId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify
 from outlast.stores.shared import Subscriptions, bounded, check_limit, due_of, invalid_cursor, wait_of
+from outlast.stores.sqlite.announcements import Inbox, Outbox
 from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows
 
 POLL = 0.02
-"""Seconds between checks for writes of other processes."""
+"""Seconds between checks for writes of other processes, where they cannot announce them."""
+POLL_BESIDE_PIPE = 0.1
+"""The same where they announce them: an announcement may be lost."""
+PAUSE = 0.005
+"""Seconds between checks at least, however many announcements arrive."""
 
 OPEN_WAIT = "insert or replace into wait (run, name, kind, due, body) values (?, ?, ?, ?, ?)"
 _WAIT = "select wait.body from wait join head on head.id = wait.run where head.run = ? and name = ?"
@@ -28,10 +33,12 @@ select head.run, wait.run, wait.name, wait.body from wait join head on head.id =
 where (wait.run, wait.name) > (?, ?) {} order by wait.run, wait.name limit ?"""
 _DUE = """
 select head.run, wait.name, wait.due, wait.body from wait join head on head.id = wait.run
-where due <= ? {} order by due, wait.run, name limit ?"""
+where wait.due <= ? {} order by wait.due, wait.run, wait.name limit ?"""
 _AFTER = """
-and due >= ? and (due, wait.run, name) > (?, coalesce((select id from head where run = ?), 0), ?)"""
-_NEXT = "select due from wait where due is not null and typeof(due) = 'integer' order by due limit 1"
+and wait.due >= ? and (wait.due, wait.run, wait.name) > (?, coalesce((select id from head where run = ?), 0), ?)"""
+_NEXT = """
+select wait.due from wait join head on head.id = wait.run
+where wait.due is not null and typeof(wait.due) = 'integer' and wait.due > ? order by wait.due limit 1"""
 _NEWEST = "select coalesce(max(id), 0) from log"
 _NEW_RUNS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 
@@ -49,6 +56,7 @@ class WakeupRows(Rows):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._subscriptions = Subscriptions(self._watch, "outlast-sqlite-watcher")
+        self._outbox = Outbox(database.path.with_name(database.path.name + ".workers"))
         self._seen = 0
         self._own: list[tuple[int, int]] = []
         """Log rows beyond `_seen` that this process wrote, as pairs (before the first one, last one)."""
@@ -74,9 +82,9 @@ class WakeupRows(Rows):
             rows = list(db.execute(sql, (self._now(), *place, max(0, bounded(limit)))))
         return [due_of(run, str(name), due, body) for run, name, due, body in rows]
 
-    async def next_due(self) -> int | None:
+    async def next_due(self, after: int = 0) -> int | None:
         with self._db.reading() as db:
-            found: int | None = db.execute(_NEXT).get
+            found: int | None = db.execute(_NEXT, (bounded(after),)).get
         return found
 
     # --- appends of other processes
@@ -88,22 +96,29 @@ class WakeupRows(Rows):
         return self._subscriptions.add(notify)
 
     async def _watch(self) -> None:
-        version = -1
-        while True:
-            await asyncio.sleep(POLL)
-            try:
+        with Inbox(self._outbox.folder) as inbox:
+            self._outbox.own = inbox.path
+            version, interval = -1, POLL_BESIDE_PIPE if inbox.is_open else POLL
+            while True:
+                version = await self._look(version)
+                await asyncio.sleep(PAUSE)
+                await inbox.wait(interval - PAUSE)
+
+    async def _look(self, version: int) -> int:
+        """Notify of new rows, if the file has changed since it had this version. Return the version that it has now."""
+        try:
+            with self._db.reading() as db:
+                found = int(db.pragma("data_version"))
+            if found == version:
+                return version
+            async with self._db.between_transactions():  # else our writer thread's rows would count as foreign
                 with self._db.reading() as db:
-                    found = int(db.pragma("data_version"))
-                if found == version:
-                    continue
-                async with self._db.between_transactions():  # else our writer thread's rows would count as foreign
-                    with self._db.reading() as db:
-                        runs = self._new_runs(db)
-                version = found
-            except StoreError:
-                continue  # a temporary error: the next check starts at the same row
-            if runs:
-                self._subscriptions.notify(runs)
+                    runs = self._new_runs(db)
+        except StoreError:
+            return version  # a temporary error: the next check starts at the same row
+        if runs:
+            self._subscriptions.notify(runs)
+        return found
 
     def _new_runs(self, db: apsw.Connection) -> frozenset[RunId]:
         newest, runs = db.execute(_NEWEST).get, set[RunId]()
@@ -115,6 +130,8 @@ class WakeupRows(Rows):
         return frozenset(runs)
 
     def _announce_own(self, landed: int, last: int) -> None:
+        if landed:
+            self._outbox.announce()
         if landed and self._seen == last - landed:
             self._seen = last
         elif landed and self._subscriptions:

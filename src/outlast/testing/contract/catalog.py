@@ -85,7 +85,6 @@ class CatalogContract(SearchContract):
         for field, right, old in (
             ("workflow", "right", "typo"),
             ("parent", "p", "typo"),
-            ("exclusive", "x", "typo"),
             ("created_from", 99, 100),
         ):
             assert await names(store, **{field: right}) == [A], field
@@ -116,8 +115,8 @@ class CatalogContract(SearchContract):
         assert await other.rewrite(right, [due], closed=True)
         assert await store.derived(A) == Derived(replace(head, closed=True), right, {due.name: due})
         assert [each.wait for each in await all_waits(store)] == [due]
-        assert await names(store, tags=("new",), workflow="right", parent="p", exclusive="x") == [A]
-        assert await names(store, tags=("typo",)) == await names(store, exclusive="typo") == []
+        assert await names(store, tags=("new",), workflow="right", parent="p") == [A]
+        assert await names(store, tags=("typo",)) == []
 
     async def test_an_absent_run_is_not_rewritten(self, store: Store) -> None:
         """S1"""

@@ -54,7 +54,10 @@ class Doors:
 
 class Contract:
     """The base class of all parts of the suite. pytest runs each `async def test_…` of a subclass as a plain test: its
-    argument `doors` is the `Doors` of the test, every other one a connection."""
+    argument `doors` is the `Doors` of the test, every other one a connection. `put_time_unit` is the resolution, in seconds,
+    of the time at which a blob was put."""
+
+    put_time_unit = 0.02
 
     def __init_subclass__(cls) -> None:
         for name, test in list(vars(cls).items()):
@@ -64,6 +67,10 @@ class Contract:
     async def open_store(self, where: Path) -> Store:
         """Open a connection to the data in the folder `where`, which is empty at first."""
         raise NotImplementedError("implement `open_store` to open your store")
+
+    async def rewrite_version(self, where: Path, version: int) -> None:
+        """Write another version of the store format into the data in the folder `where`."""
+        raise NotImplementedError("implement `rewrite_version`: write the version where your store reads it")
 
 
 def _plain(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[[Contract, Path], None]:

@@ -6,7 +6,7 @@ import asyncio
 
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
-from outlast.store import LANDED, Holding, Store
+from outlast.store import LANDED, Holding, Store, WorkerInfo
 from outlast.testing.contract.doors import Contract, Doors
 from outlast.testing.contract.samples import ANN, BEN, CAT, A, B, C, begin, follow, in_pages, land, summary
 
@@ -67,14 +67,15 @@ class LeaseContract(Contract):
     async def test_a_worker_is_listed_with_its_workflows_and_its_last_renewal(self, doors: Doors) -> None:
         """S6"""
         store, other = await held_by_ann(doors)
-        await store.enrol(CAT, 30, ["ship", "pay"])
+        info = WorkerInfo(("pay", "ship"), ("gpu",), "machine-1", 7, 1_700_000_000_000_000, -5)
+        await store.enrol(CAT, 30, info)
         enrolled = await store.now()
         doors.let_pass(20)
         assert await store.renew(CAT, 30)
         doors.let_pass(15)
         known = {each.worker: each for each in await other.workers()}
         assert set(known) == {ANN, BEN, CAT}
-        assert (known[CAT].is_live, known[CAT].workflows) == (True, ("pay", "ship"))
+        assert (known[CAT].is_live, known[CAT].info) == (True, info)
         assert 20_000_000 <= known[CAT].seen - enrolled < 22_000_000
         assert not known[ANN].is_live
         assert known[ANN].seen <= enrolled

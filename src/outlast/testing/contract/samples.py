@@ -13,7 +13,7 @@ from outlast.history.record import Kind, Record, chained, genesis
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.summary import RunSummary
-from outlast.store import LANDED, Append, Due, Head, Holding, RunFilter, Store
+from outlast.store import LANDED, Append, Due, Head, Holding, RunFilter, Slot, SlotHolder, Store, Tombstone
 
 BEGINNING = 1_700_000_000_000_000
 """The creation time of the sample runs, in microseconds."""
@@ -55,6 +55,9 @@ def follow(
     needs: Sequence[str] = (),
     claim: WorkerId | None = None,
     release: bool = False,
+    takes: Sequence[Slot] = (),
+    frees: bool = False,
+    blobs: Sequence[str] = (),
 ) -> Append:
     """Return the append after `old`: with its epoch for an owner, the next one for a takeover, none for guests."""
     is_guest = kind in (Kind.GUEST, Kind.CONTROL)
@@ -76,7 +79,8 @@ def follow(
         closed,
         is_guest and not closed if ready is None else ready,
     )
-    return Append(record, head, summary, tuple(opens), tuple(closes), tuple(needs), claim, release)
+    changes = summary, tuple(opens), tuple(closes), tuple(needs), claim, release, tuple(takes), frees, tuple(blobs)
+    return Append(record, head, *changes)
 
 
 def answer(old: Head, name: str) -> Append:
@@ -93,6 +97,20 @@ def summary(run: RunId, at: int = 1, **parts: Any) -> RunSummary:
     """Return a summary of a run."""
     return RunSummary(
         **{"run": run, "at": at, "status": RunStatus.RUNNING, "workflow": "w", "created": BEGINNING, **parts}
+    )
+
+
+def tombstone(run: RunId, **parts: Any) -> Tombstone:
+    """Return a tombstone of a run."""
+    return Tombstone(
+        **{
+            "run": run,
+            "workflow": "w",
+            "status": RunStatus.COMPLETED,
+            "created": BEGINNING,
+            "deleted": BEGINNING + 1,
+            **parts,
+        }
     )
 
 
@@ -121,6 +139,7 @@ class Trace(Struct, frozen=True):
     is_listed: bool
     waits: tuple[Wait, ...]
     holding: Holding | None
+    slots: tuple[SlotHolder, ...] = ()
 
 
 NO_TRACE = Trace(None, (), None, False, (), None)
@@ -137,6 +156,7 @@ async def trace(store: Store, run: RunId) -> Trace:
         any(item.summary.run == run for item in listed.items),
         tuple(sorted(waits, key=lambda wait: wait.name)),
         await store.holding(run),
+        tuple(held for held in await store.slot_holders() if held.run == run),
     )
 
 

@@ -51,8 +51,6 @@ class SearchContract(Contract):
         assert await names(store, workflow="brew") == ["three"]
         assert await names(store, parent="one") == ["three"]
         assert await names(store, roots=True) == ["two", "one"]
-        assert await names(store, exclusive="oven") == ["two"]
-        assert await names(store, exclusive="oven ") == await names(store, exclusive="exclusive:oven") == []
         assert await names(store, tags=("red",)) == ["two", "one"]
         assert await names(store, tags=("round", "red")) == ["one"]
         assert await names(store, tags=("re",)) == []

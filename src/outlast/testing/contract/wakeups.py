@@ -134,6 +134,13 @@ class WakeupsContract(Contract):
         await land(store, follow(head, closes=[later.name]))
         assert await store.next_due() is None
 
+    async def test_the_next_wait_is_found_after_a_time(self, store: Store) -> None:
+        """S8"""
+        await land(store, begin(A, opens=[Wait("timer", id, due=due) for id, due in (("1", 3), ("2", 7), ("3", 7))]))
+        await land(store, begin(B, opens=[Wait("timer", "1", due=9), Wait("signal", "s")]))
+        found = [await store.next_due(after) for after in (0, 2, 3, 6, 7, 8, 9, 1 << 62)]
+        assert found == [3, 3, 7, 7, 9, 9, None, None]
+
     async def test_waits_without_a_time_are_never_due(self, doors: Doors, store: Store) -> None:
         """S8"""
         await land(store, begin(A, opens=[Wait("interaction", "q")]))

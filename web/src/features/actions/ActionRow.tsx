@@ -47,7 +47,11 @@ export function ActionRow({ detail }: { detail: Detail }) {
           {menu.map((offer) => {
             const Icon = ICONS[offer.kind];
             return (
-              <MenuItem key={offer.kind} onSelect={() => start(offer)} danger={offer.kind === "cancel"}>
+              <MenuItem
+                key={offer.kind}
+                onSelect={() => start(offer)}
+                danger={offer.kind === "cancel" || offer.kind === "delete"}
+              >
                 <Icon size={16} aria-hidden /> {labelOf(offer)}
               </MenuItem>
             );

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Braces, GitBranch, TriangleAlert } from "lucide-react";
 import { useState } from "react";
-import { answer, api, type View } from "@/api/client";
+import { answer, api } from "@/api/client";
 import { keys } from "@/api/queries";
 import { opensBranch } from "@/model/actions";
 import { counted } from "@/model/durations";
@@ -28,7 +28,7 @@ export default function JumpDialog({ detail, asked, close }: DialogProps<"jump" 
   const [chosen, setChosen] = useState(asked.kind === "result" ? asked.node : String(asked.to ?? ""));
   const isAsked = asked.kind !== "result" && (asked.to ?? "") === "";
   const node = detail.nodes.find((each) => each.node === chosen);
-  const inputs = inputsOf(node);
+  const inputs = fieldsOf(node?.inputs);
   const [texts, setTexts] = useState<Record<string, string>>({});
   const [result, setResult] = useState("");
   const [feedback, setFeedback] = useState("");
@@ -36,10 +36,11 @@ export default function JumpDialog({ detail, asked, close }: DialogProps<"jump" 
   const [children, setChildren] = useState<Children>("cancel");
   useDirtyForm(Object.keys(texts).length > 0 || result !== "" || feedback !== "" || reason !== "");
 
-  const changed = changedInputs(inputs, texts);
+  const changed = changedInputs(inputs, texts, Object.keys(fieldsOf(node?.replaced)));
   const given = isResult ? valueIn("JSON", result) : null;
   const isWrong = Object.keys(changed.errors).length > 0 || (given !== null && "error" in given);
-  const hasFeedback = feedback !== "" && Object.keys(changed.values).length === 0;
+  const isEdited = Object.keys(changedInputs(inputs, texts).values).length > 0;
+  const hasFeedback = feedback !== "" && !isEdited;
   const to = /^\d+$/.test(chosen) ? Number(chosen) : chosen;
   const leaving = { reason, children };
   const jump: Body<"JumpBody"> = {
@@ -143,15 +144,13 @@ export default function JumpDialog({ detail, asked, close }: DialogProps<"jump" 
         {node && !isResult && (node.status === "completed" || node.status === "failed") ? (
           <Field
             label={`Feedback to ${name}`}
-            note={
-              Object.keys(changed.values).length ? "not together with other inputs" : "text, for nodes that read it"
-            }
+            note={isEdited ? "not together with other inputs" : "text, for nodes that read it"}
           >
             {(attributes) => (
               <input
                 {...attributes}
                 className={INPUT}
-                disabled={Object.keys(changed.values).length > 0}
+                disabled={isEdited}
                 value={feedback}
                 onChange={(event) => setFeedback(event.target.value)}
               />
@@ -281,8 +280,7 @@ function InputField({
   );
 }
 
-function inputsOf(node: View<"NodeView"> | undefined): Record<string, unknown> {
-  const inputs = node?.inputs as unknown;
+function fieldsOf(inputs: unknown): Record<string, unknown> {
   if (typeof inputs !== "object" || inputs === null || Array.isArray(inputs) || "$" in inputs) return {};
   return inputs as Record<string, unknown>;
 }

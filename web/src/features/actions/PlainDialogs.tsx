@@ -1,5 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
-import { Ban, Braces, CirclePause, GitBranch, GitFork, RotateCw, Stethoscope, X } from "lucide-react";
+import {
+  Ban,
+  Braces,
+  CirclePause,
+  FileCode2,
+  GitBranch,
+  GitFork,
+  RotateCw,
+  Stethoscope,
+  Trash2,
+  X,
+} from "lucide-react";
 import { type ReactNode, useState } from "react";
 import { useNavigate } from "react-router";
 import { answer, api } from "@/api/client";
@@ -33,6 +44,10 @@ export default function PlainDialogs(props: DialogProps) {
       return <RepairDialog {...(props as DialogProps<"repair">)} />;
     case "fork":
       return <ForkDialog {...(props as DialogProps<"fork">)} />;
+    case "migrate":
+      return <MigrateDialog {...(props as DialogProps<"migrate">)} />;
+    case "delete":
+      return <DeleteDialog {...(props as DialogProps<"delete">)} />;
     case "activate":
       return <ActivateDialog {...(props as DialogProps<"activate">)} />;
     default:
@@ -40,10 +55,18 @@ export default function PlainDialogs(props: DialogProps) {
   }
 }
 
-/** The reason of an action, which the log keeps. */
-export function Reason({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+/** The reason of an action, and where it is kept. */
+export function Reason({
+  value,
+  onChange,
+  note = "kept in the log",
+}: {
+  value: string;
+  onChange: (value: string) => void;
+  note?: string;
+}) {
   return (
-    <Field label="Reason" note="kept in the log">
+    <Field label="Reason" note={note}>
       {(attributes) => (
         <input
           {...attributes}
@@ -108,6 +131,53 @@ function CancelDialog({ detail, close }: DialogProps<"cancel">) {
           Skip the clean-up of its code: the run ends at once
         </Tick>
         <PlanPart plan={plan} after={detail.at} />
+      </Parts>
+    </Dialog>
+  );
+}
+
+function DeleteDialog({ detail, close }: DialogProps<"delete">) {
+  const { run } = detail;
+  const [reason, setReason] = useState("");
+  const [isChecked, setChecked] = useState(false);
+  const busy = useBusy("delete", run);
+  const [why] = detail.actions.find((action) => action.action === "delete")?.effects ?? [];
+  return (
+    <Dialog
+      open
+      onClose={close}
+      title={`Delete ${shortId(run)}?`}
+      actions={
+        <>
+          <Button look="flat" autoFocus onClick={close}>
+            Keep the run
+          </Button>
+          <Button
+            look="danger"
+            busy={busy}
+            busyText="Deleting…"
+            disabled={why !== undefined && !isChecked}
+            onClick={async () => {
+              if (await useActions.getState().deleteWorkflow(run, { reason, force: why !== undefined })) close();
+            }}
+          >
+            <Trash2 size={16} aria-hidden /> Delete the run
+          </Button>
+        </>
+      }
+    >
+      <Parts>
+        <p>
+          The log, the log lines and the values of run <code className="break-all">{run}</code> of {detail.workflow} are
+          removed. <b>This cannot be undone.</b> The id{detail.key ? " and the idempotency key" : ""} cannot be used
+          again.
+        </p>
+        {why ? (
+          <Tick checked={isChecked} onChange={setChecked}>
+            Delete it although {why}
+          </Tick>
+        ) : null}
+        <Reason value={reason} onChange={setReason} note="shown in place of the run" />
       </Parts>
     </Dialog>
   );
@@ -211,6 +281,11 @@ function DecideDialog({ detail, close }: DialogProps<"decide">) {
           <Button look="flat" onClick={close}>
             Do nothing
           </Button>
+          {isDiverged && detail.actions.some((action) => action.action === "migrate") ? (
+            <Button onClick={() => ask({ kind: "migrate", run })}>
+              <FileCode2 size={16} aria-hidden /> Move to the current code…
+            </Button>
+          ) : null}
           {inside && detail.actions.some((action) => action.action === "jump") ? (
             <Button onClick={() => ask({ kind: "result", run, node: inside })}>
               <Braces size={16} aria-hidden /> Give its result…
@@ -237,10 +312,7 @@ function DecideDialog({ detail, close }: DialogProps<"decide">) {
             <p>
               <b>The code of this run was changed, and its log does not fit it.</b> {detail.reason}
             </p>
-            <p>
-              Deploy the old code again and resume, or continue with the current code on a new branch:{" "}
-              <CopyId id={`outlast migrate ${run}`} shown={`outlast migrate ${run}`} />
-            </p>
+            <p>Deploy the old code again and resume, or move the run to the current code.</p>
           </>
         ) : inside ? (
           <p>
@@ -260,6 +332,75 @@ function DecideDialog({ detail, close }: DialogProps<"decide">) {
           </Tick>
         ) : null}
         {resume?.appends ? <DryRun events={resume.appends} effects={resume.effects} after={detail.at} /> : null}
+      </Parts>
+    </Dialog>
+  );
+}
+
+/** The code was changed: what the current code keeps of the log, and what it leaves. */
+function MigrateDialog({ detail, close }: DialogProps<"migrate">) {
+  const { run } = detail;
+  const [reason, setReason] = useState("");
+  const [children, setChildren] = useState<"cancel" | "keep">("cancel");
+  const busy = useBusy("migrate", run);
+  const { data, error } = useQuery({
+    queryKey: [...keys.run(run), "replay", detail.at],
+    queryFn: ({ signal }) => answer(api.GET("/api/v1/runs/{run}/replay", { params: { path: { run } }, signal })),
+    retry: false,
+  });
+  return (
+    <Dialog
+      open
+      onClose={close}
+      title={`Move ${shortId(run)} to the current code?`}
+      actions={
+        <>
+          <Button look="flat" onClick={close}>
+            Leave the run as it is
+          </Button>
+          <Button
+            look="primary"
+            busy={busy}
+            busyText="Moving…"
+            disabled={!data}
+            onClick={async () => {
+              if (await useActions.getState().migrateWorkflow(run, { reason, children })) close();
+            }}
+          >
+            <FileCode2 size={16} aria-hidden /> Move the run
+          </Button>
+        </>
+      }
+    >
+      <Parts>
+        {error ? (
+          <p role="alert">{error.message}</p>
+        ) : !data ? (
+          <p className="text-text-2">Comparing the log with the current code of the server…</p>
+        ) : data.agrees ? (
+          <p>
+            The current code agrees with all {data.events} events of this run. It continues with that code, without a
+            new branch.
+          </p>
+        ) : (
+          <>
+            <p className="break-words">{data.divergence}</p>
+            <p>
+              {data.upto === 0
+                ? "A new branch begins at the start of the run."
+                : `The current code agrees with the log up to event ${data.upto}. A new branch begins there.`}{" "}
+              {data.left
+                ? `${counted(data.left, "completed node")} after it stay readable on branch ${data.branch}; the new branch reuses their results where the current code requests them in the same way.`
+                : ""}
+            </p>
+            {detail.children.length ? (
+              <Tick checked={children === "keep"} onChange={(keep) => setChildren(keep ? "keep" : "cancel")}>
+                Let child runs that were started after it continue
+              </Tick>
+            ) : null}
+          </>
+        )}
+        <Reason value={reason} onChange={setReason} />
       </Parts>
     </Dialog>
   );

@@ -3,6 +3,7 @@ import {
   Check,
   CirclePause,
   CornerUpLeft,
+  FileCode2,
   GitBranch,
   GitFork,
   type LucideIcon,
@@ -10,6 +11,7 @@ import {
   RotateCw,
   SquareTerminal,
   Stethoscope,
+  Trash2,
   X,
 } from "lucide-react";
 import type { Offer } from "@/model/actions";
@@ -26,9 +28,11 @@ export const ICONS: Record<Offer["kind"], LucideIcon> = {
   cancel: Ban,
   fork: GitFork,
   activate: GitBranch,
+  migrate: FileCode2,
   jump: CornerUpLeft,
   retry: RotateCw,
   repair: Stethoscope,
+  delete: Trash2,
 };
 
 /** What is on the button. Three dots: it asks before it acts. */
@@ -54,8 +58,12 @@ export function labelOf(offer: Offer): string {
       return "Fork…";
     case "activate":
       return "Go on from another branch…";
+    case "migrate":
+      return "Move to the current code…";
     case "retry":
       return "Do a node again…";
+    case "delete":
+      return "Delete…";
     case "repair":
       return `Repair ${offer.code}…`;
     case "jump":

@@ -16,11 +16,12 @@ export type PlanBody = Body<"PlanBody"> & Pick<View<"PlanBody">, "action">;
 
 /** A dialog that an action needs. */
 export type Asked =
-  | { kind: "decide" | "command" | "reject" | "pause" | "cancel" | "resume"; run: string }
+  | { kind: "decide" | "command" | "reject" | "pause" | "cancel" | "resume" | "delete"; run: string }
   | { kind: "jump" | "retry"; run: string; to?: string | number }
   | { kind: "result"; run: string; node: string }
   | { kind: "fork"; run: string; at?: string | number }
   | { kind: "activate"; run: string; branch?: number }
+  | { kind: "migrate"; run: string }
   | { kind: "repair"; run: string };
 
 interface Actions {
@@ -38,8 +39,10 @@ interface Actions {
   retryWorkflow: (run: string, body: Body<"RetryBody">) => Promise<boolean>;
   jumpWorkflow: (run: string, body: Body<"JumpBody">) => Promise<boolean>;
   activateBranch: (run: string, body: Body<"ActivateBody">) => Promise<boolean>;
+  migrateWorkflow: (run: string, body: { reason: string; children: "cancel" | "keep" }) => Promise<boolean>;
   forkWorkflow: (run: string, body: Body<"ForkBody">) => Promise<string | null>;
   repairWorkflow: (run: string) => Promise<boolean>;
+  deleteWorkflow: (run: string, options: { reason: string; force: boolean }) => Promise<boolean>;
 }
 
 const at = (run: string) => ({ params: { path: { run } } });
@@ -154,6 +157,15 @@ export const useActions = create<Actions>((set, get) => {
       return (await once("activate", run, "No branch was opened", request, said)) !== null;
     },
 
+    migrateWorkflow: async (run, body) => {
+      const request = () => api.POST("/api/v1/runs/{run}/migrate", { ...at(run), body });
+      const said = (view: View<"MigratedView">) => ({
+        title: `${shortId(view.run)} continues with the current code`,
+        text: view.replay.agrees ? "It stays on its branch." : `It is on branch ${view.branch}.`,
+      });
+      return (await once("migrate", run, "Not moved", request, said)) !== null;
+    },
+
     forkWorkflow: async (run, body) => {
       const request = () => api.POST("/api/v1/runs/{run}/fork", { ...at(run), body: body as View<"ForkBody"> });
       const said = (view: View<"ControlView">) => ({
@@ -171,6 +183,12 @@ export const useActions = create<Actions>((set, get) => {
         return { title: done.length ? `${done.join(", ")} repaired` : "Nothing was repaired", text: error ?? "" };
       };
       return (await once("repair", run, "Not repaired", request, said)) !== null;
+    },
+
+    deleteWorkflow: async (run, query) => {
+      const request = () => api.DELETE("/api/v1/runs/{run}", { params: { path: { run }, query } });
+      const said = () => ({ title: `${shortId(run)} deleted`, text: "Its id cannot be used again." });
+      return (await once("delete", run, "Not deleted", request, said)) !== null;
     },
   };
 });

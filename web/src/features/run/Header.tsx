@@ -1,5 +1,6 @@
 import { ChevronRight, GitBranch } from "lucide-react";
 import { Link } from "react-router";
+import { attributeText, isTime } from "@/model/attributes";
 import { duration } from "@/model/durations";
 import { CopyId } from "@/ui/CopyId";
 import { Moment } from "@/ui/Moment";
@@ -50,6 +51,17 @@ export function Header() {
           created <Moment time={detail.created} />
         </span>
         <Took />
+        {Object.entries(detail.attributes).map(([name, value]) => (
+          <Link
+            key={name}
+            to={`/?attribute=${encodeURIComponent(`${name}=${attributeText(value)}`)}`}
+            title={`Runs with ${name}=${attributeText(value)}`}
+            className="inline-flex max-w-80 gap-1 rounded-control border border-line bg-surface px-2 py-0.5 hover:bg-hover"
+          >
+            {name}{" "}
+            <span className="truncate text-text">{isTime(value) ? <Moment time={value.time} /> : String(value)}</span>
+          </Link>
+        ))}
         {detail.tags.map((tag) => (
           <Link
             key={tag}

@@ -4,7 +4,7 @@ import { usePageTitle } from "@/ui/PageHeading";
 import { ActionDialogs } from "../actions/ActionDialogs";
 import { type RunDetail, RunProvider, TABS, type Tab, useRunDetail } from "./context";
 import { Header } from "./Header";
-import { RunNotLoaded } from "./RunNotLoaded";
+import { isDeleted, RunNotLoaded } from "./RunNotLoaded";
 import { TabBar } from "./TabBar";
 import { Verdict } from "./Verdict";
 
@@ -23,7 +23,7 @@ export default function RunPage() {
   const { run = "", tab } = useParams();
   const { data: detail, error, refetch } = useRunDetail(run);
   const shown = TABS.find((each) => each === tab) ?? "story";
-  if (!detail) return <RunNotLoaded run={run} error={error} retry={() => void refetch()} />;
+  if (!detail || isDeleted(error)) return <RunNotLoaded run={run} error={error} retry={() => void refetch()} />;
   return <Loaded key={run} detail={detail} tab={shown} />;
 }
 

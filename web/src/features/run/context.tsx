@@ -85,6 +85,7 @@ function useLive(loaded: RunDetail): RunDetail {
       case "stalled":
       case "resumed":
       case "expired":
+      case "missing":
         void queries.invalidateQueries({ queryKey: keys.run(run) });
         break;
     }

@@ -1,5 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
-import { Ban, Check, ChevronDown, CirclePause, type LucideIcon, RotateCw, X } from "lucide-react";
+import { Ban, Check, ChevronDown, CirclePause, type LucideIcon, RotateCw, Trash2, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { useNavigate } from "react-router";
 import { answer, api, type View } from "@/api/client";
@@ -12,7 +12,7 @@ import { Menu, MenuItem } from "@/ui/Menu";
 import { toastProblem } from "@/ui/Toast";
 import { asked, type Filter, isExact } from "./filter";
 
-type Action = "resume" | "pause" | "cancel" | "retry" | "approve" | "reject";
+type Action = "resume" | "pause" | "cancel" | "retry" | "approve" | "reject" | "delete";
 
 /** What bulk actions are called, what they need, and what is asked. The first are the safe ones. */
 const ACTIONS: Record<Action, { word: string; icon: LucideIcon; may: string; text: string }> = {
@@ -37,6 +37,12 @@ const ACTIONS: Record<Action, { word: string; icon: LucideIcon; may: string; tex
   },
   approve: { word: "Approve", icon: Check, may: "runs:answer", text: "Each open approval is answered with yes." },
   reject: { word: "Reject", icon: X, may: "runs:answer", text: "Each open approval is answered with no." },
+  delete: {
+    word: "Delete",
+    icon: Trash2,
+    may: "runs:delete",
+    text: "Their logs, log lines and values are removed. This cannot be undone. Their ids cannot be used again.",
+  },
 };
 
 /** The most runs that are looked at one by one; more are chosen by the filter. */
@@ -208,7 +214,11 @@ function Confirm({ action, preview, chosen, onClose }: ConfirmProps) {
           <Button look="flat" onClick={onClose}>
             Leave them as they are
           </Button>
-          <Button look={action === "cancel" || action === "reject" ? "danger" : "primary"} onClick={send} busy={isBusy}>
+          <Button
+            look={action === "cancel" || action === "reject" || action === "delete" ? "danger" : "primary"}
+            onClick={send}
+            busy={isBusy}
+          >
             <Icon size={14} aria-hidden /> {word} {noun}
           </Button>
         </>

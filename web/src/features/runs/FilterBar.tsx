@@ -1,5 +1,6 @@
 import { ChevronDown, Columns3, Plus, Search, X } from "lucide-react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
+import { isCondition, OPERATORS, type Operator, problemWith } from "@/model/attributes";
 import { exactMoment } from "@/model/durations";
 import { Button } from "@/ui/Button";
 import { Dialog } from "@/ui/Dialog";
@@ -15,11 +16,14 @@ interface Props {
   filter: Filter;
   onChange: (changed: Partial<Filter>, replace?: boolean) => void;
   workflows: string[];
+  /** The names of the search attributes of the runs shown. */
+  attributes: string[];
 }
 
 /** The filter: text, status, workflow, and a chip for each further condition. */
-export function FilterBar({ filter, onChange, workflows }: Props) {
-  const [asksTag, setAsksTag] = useState(false);
+export function FilterBar({ filter, onChange, workflows, attributes }: Props) {
+  const [asksFor, setAsksFor] = useState<"tag" | "queue" | "attribute" | null>(null);
+  const close = () => setAsksFor(null);
   return (
     <div className="mt-3 flex items-center gap-2 max-md:-mx-4 max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]">
       <TextFilter text={filter.text} onChange={(text) => onChange({ text }, true)} />
@@ -42,6 +46,14 @@ export function FilterBar({ filter, onChange, workflows }: Props) {
             onRemove={() => onChange({ tag: filter.tag.filter((each) => each !== tag) })}
           />
         ))}
+        {filter.attribute.map((condition) => (
+          <Chip
+            key={condition}
+            name={condition}
+            onRemove={() => onChange({ attribute: filter.attribute.filter((each) => each !== condition) })}
+          />
+        ))}
+        {filter.queue ? <Chip name={`queue: ${filter.queue}`} onRemove={() => onChange({ queue: "" })} /> : null}
         {filter.children ? null : <Chip name="children: hidden" onRemove={() => onChange({ children: true })} />}
         <Menu
           trigger={
@@ -67,16 +79,33 @@ export function FilterBar({ filter, onChange, workflows }: Props) {
             Show children
           </MenuTick>
           <MenuLine />
-          <MenuItem onSelect={() => setAsksTag(true)}>Tag…</MenuItem>
+          <MenuItem onSelect={() => setAsksFor("attribute")}>Attribute…</MenuItem>
+          <MenuItem onSelect={() => setAsksFor("tag")}>Tag…</MenuItem>
+          <MenuItem onSelect={() => setAsksFor("queue")}>Queue…</MenuItem>
         </Menu>
       </div>
       <div className="ml-auto">
-        <ColumnsMenu />
+        <ColumnsMenu attributes={attributes} />
       </div>
-      <TagDialog
-        open={asksTag}
-        onClose={() => setAsksTag(false)}
+      <TextDialog
+        open={asksFor === "tag"}
+        title="Runs with a tag"
+        label="Tag"
+        onClose={close}
         onChoose={(tag) => onChange({ tag: [...new Set([...filter.tag, tag])] })}
+      />
+      <TextDialog
+        open={asksFor === "queue"}
+        title="Runs of a queue"
+        label="Queue"
+        onClose={close}
+        onChoose={(queue) => onChange({ queue })}
+      />
+      <AttributeDialog
+        open={asksFor === "attribute"}
+        names={attributes}
+        onClose={close}
+        onChoose={(condition) => onChange({ attribute: [...new Set([...filter.attribute, condition])] })}
       />
     </div>
   );
@@ -174,7 +203,7 @@ function StatusFilter({ filter, onChange }: Pick<Props, "filter" | "onChange">) 
   );
 }
 
-function WorkflowFilter({ filter, onChange, workflows }: Props) {
+function WorkflowFilter({ filter, onChange, workflows }: Omit<Props, "attributes">) {
   const names = filter.workflow && !workflows.includes(filter.workflow) ? [filter.workflow, ...workflows] : workflows;
   return (
     <Menu
@@ -194,8 +223,9 @@ function WorkflowFilter({ filter, onChange, workflows }: Props) {
   );
 }
 
-function ColumnsMenu() {
-  const { columns, setColumns } = useViews();
+function ColumnsMenu({ attributes }: Pick<Props, "attributes">) {
+  const { columns, setColumns, attributes: chosen, setAttributes } = useViews();
+  const names = [...new Set([...chosen, ...attributes])].sort();
   return (
     <Menu
       align="end"
@@ -217,33 +247,155 @@ function ColumnsMenu() {
           {COLUMN_NAMES[key]}
         </MenuTick>
       ))}
+      {names.length ? <MenuHeading>Search attributes</MenuHeading> : null}
+      {names.map((name) => (
+        <MenuTick
+          key={name}
+          checked={chosen.includes(name)}
+          onChange={(isOn) => setAttributes(isOn ? [...chosen, name] : chosen.filter((each) => each !== name))}
+        >
+          {name}
+        </MenuTick>
+      ))}
     </Menu>
   );
 }
 
-function TagDialog({
-  open,
-  onClose,
-  onChoose,
-}: {
+interface DialogProps {
   open: boolean;
   onClose: () => void;
-  onChoose: (tag: string) => void;
-}) {
-  const [tag, setTag] = useState("");
+  onChoose: (text: string) => void;
+}
+
+/** Asks for a text to filter by. */
+function TextDialog({ open, title, label, onClose, onChoose }: DialogProps & { title: string; label: string }) {
+  const [text, setText] = useState("");
   const send = () => {
-    if (!tag.trim()) return;
-    onChoose(tag.trim());
-    setTag("");
+    if (!text.trim()) return;
+    onChoose(text.trim());
+    setText("");
     onClose();
   };
+  return (
+    <FilterDialog open={open} title={title} onClose={onClose} onSend={send} isReady={text.trim() !== ""}>
+      <Field label={label} note="exactly as it was given">
+        {(attributes) => (
+          <input
+            {...attributes}
+            value={text}
+            onChange={(event) => setText(event.target.value)}
+            spellCheck={false}
+            className={INPUT}
+          />
+        )}
+      </Field>
+    </FilterDialog>
+  );
+}
+
+/** Asks for a condition on a search attribute. */
+function AttributeDialog({ open, names, onClose, onChoose }: DialogProps & { names: string[] }) {
+  const [name, setName] = useState("");
+  const [operator, setOperator] = useState<Operator>("=");
+  const [value, setValue] = useState("");
+  const condition = `${name.trim()}${operator}${value.trim()}`;
+  const problem = problemWith(value.trim());
+  const isReady = isCondition(condition) && !problem;
+  const send = () => {
+    if (!isReady) return;
+    onChoose(condition);
+    setValue("");
+    onClose();
+  };
+  return (
+    <FilterDialog open={open} title="Runs with an attribute" onClose={onClose} onSend={send} isReady={isReady}>
+      <div className="flex flex-col gap-3">
+        <Field label="Attribute" note="its name">
+          {(attributes) => (
+            <input
+              {...attributes}
+              list="attribute-names"
+              value={name}
+              onChange={(event) => setName(event.target.value)}
+              spellCheck={false}
+              autoCapitalize="none"
+              className={INPUT}
+            />
+          )}
+        </Field>
+        <datalist id="attribute-names">
+          {names.map((each) => (
+            <option key={each} value={each} />
+          ))}
+        </datalist>
+        <Field label="Is">
+          {(attributes) => (
+            <select
+              {...attributes}
+              value={operator}
+              onChange={(event) => setOperator(event.target.value as Operator)}
+              className={INPUT}
+            >
+              {OPERATORS.map((each) => (
+                <option key={each} value={each}>
+                  {OPERATOR_NAMES[each]}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field
+          label="Value"
+          note="number, true, false, time or text"
+          error={problem || undefined}
+          help={'A number, true, false or a time in double quotes is text: "12".'}
+        >
+          {(attributes) => (
+            <input
+              {...attributes}
+              value={value}
+              onChange={(event) => setValue(event.target.value)}
+              spellCheck={false}
+              autoCapitalize="none"
+              className={INPUT}
+            />
+          )}
+        </Field>
+      </div>
+    </FilterDialog>
+  );
+}
+
+const OPERATOR_NAMES: Record<Operator, string> = {
+  "=": "equal to",
+  "<": "less than",
+  "<=": "at most",
+  ">": "greater than",
+  ">=": "at least",
+};
+
+function FilterDialog({
+  open,
+  title,
+  onClose,
+  onSend,
+  isReady,
+  children,
+}: {
+  open: boolean;
+  title: string;
+  onClose: () => void;
+  onSend: () => void;
+  isReady: boolean;
+  children: ReactNode;
+}) {
   return (
     <Dialog
       open={open}
       onClose={onClose}
-      title="Runs with a tag"
+      title={title}
       actions={
-        <Button look="primary" onClick={send} disabled={!tag.trim()}>
+        <Button look="primary" onClick={onSend} disabled={!isReady}>
           Filter by it
         </Button>
       }
@@ -251,20 +403,11 @@ function TagDialog({
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          send();
+          onSend();
         }}
       >
-        <Field label="Tag" note="exactly as it was given">
-          {(attributes) => (
-            <input
-              {...attributes}
-              value={tag}
-              onChange={(event) => setTag(event.target.value)}
-              spellCheck={false}
-              className={INPUT}
-            />
-          )}
-        </Field>
+        {children}
+        <button type="submit" hidden />
       </form>
     </Dialog>
   );

@@ -20,6 +20,8 @@ import { UnknownWorkflow } from "./UnknownWorkflow";
 import { SaveView, ViewsBar } from "./ViewsBar";
 import { useViews } from "./views";
 
+const NONE: never[] = [];
+
 /** All runs: live, filtered by the address, each with what it waits for or why it is as it is. */
 export default function RunsPage() {
   const [search, setSearch] = useSearchParams();
@@ -30,12 +32,14 @@ export default function RunsPage() {
       setSearch((before) => queryOf({ ...filterOf(before), ...changed }), { replace, preventScrollReset: true }),
     [setSearch],
   );
+  const onSort = useCallback((sort: string) => change({ sort }), [change]);
   const { unknown, isUnknown } = useUnknownWorkflows();
   const [isTouched, setTouched] = useState(false);
   const facts = useStill(unknown, isTouched);
   const list = useRuns(filter);
-  const rows = list.shown?.rows ?? [];
+  const rows = list.shown?.rows ?? NONE;
   const workflows = useWorkflowNames(rows);
+  const attributes = useMemo(() => [...new Set(rows.flatMap((run) => Object.keys(run.attributes)))].sort(), [rows]);
   return (
     <>
       <PageHeading
@@ -48,7 +52,7 @@ export default function RunsPage() {
           </>
         }
       />
-      <FilterBar filter={filter} onChange={change} workflows={workflows} />
+      <FilterBar filter={filter} onChange={change} workflows={workflows} attributes={attributes} />
       {facts.map((each) => (
         <UnknownWorkflow key={each.workflow} unknown={each} />
       ))}
@@ -60,6 +64,7 @@ export default function RunsPage() {
           isUnknown={isUnknown}
           onClear={() => setSearch(new URLSearchParams())}
           onOlder={(until) => change({ until })}
+          onSort={onSort}
         />
       </div>
     </>
@@ -89,17 +94,25 @@ interface TableProps {
   isUnknown: (workflow: string) => boolean;
   onClear: () => void;
   onOlder: (until: string) => void;
+  onSort: (sort: string) => void;
 }
 
-function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
+/** The attributes shown as columns: those that were chosen, and the one that the list is sorted by. */
+function useShownAttributes(sort: string): string[] {
+  const chosen = useViews((kept) => kept.attributes);
+  return useMemo(() => [...new Set([...chosen, ...(sort ? [sort.replace("-", "")] : [])])], [chosen, sort]);
+}
+
+function RunTable({ filter, list, isUnknown, onClear, onOlder, onSort }: TableProps) {
   const navigate = useNavigate();
   const chosen = useViews((kept) => kept.columns);
-  const rows = list.shown?.rows ?? [];
+  const rows = list.shown?.rows ?? NONE;
   const progress = useProgress(rows);
   const oldest = rows.at(-1)?.created ?? "";
+  const attributes = useShownAttributes(filter.sort);
   const columns = useMemo(
-    () => columnsOf(chosen, { isUnknown, progress }, oldest),
-    [chosen, isUnknown, progress, oldest],
+    () => columnsOf(chosen, attributes, rows, { isUnknown, progress }, { sort: filter.sort, onSort }),
+    [chosen, attributes, rows, isUnknown, progress, filter.sort, onSort],
   );
   const waiting = list.shown?.waiting ?? 0;
   const mayAct = useMay("runs:bulk");
@@ -128,7 +141,10 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
       </Framed>
     );
   const number = `${count(rows.length)} ${rows.length === 1 ? "run" : "runs"}`;
-  const all = list.hasMore ? `The newest ${number} that match are shown.` : `${number}, newest first.`;
+  const order = filter.sort
+    ? `sorted by ${filter.sort.replace("-", "")}${filter.sort.startsWith("-") ? ", the greatest first" : ""}`
+    : "newest first";
+  const all = list.hasMore ? `The first ${number} that match are shown, ${order}.` : `${number}, ${order}.`;
   return (
     <div className={list.isOther || list.error ? "opacity-55" : ""} aria-busy={list.isOther || undefined}>
       {list.error ? (
@@ -153,7 +169,7 @@ function RunTable({ filter, list, isUnknown, onClear, onOlder }: TableProps) {
                 Show more
               </Button>
             ) : null}
-            {list.hasMore && !list.more && oldest ? (
+            {list.hasMore && !list.more && oldest && !filter.sort ? (
               <Button small onClick={() => onOlder(oldest)}>
                 Show older ones
               </Button>

@@ -1,7 +1,8 @@
-import { ArrowDown } from "lucide-react";
+import { ArrowDown, ArrowUp } from "lucide-react";
 import { Link } from "react-router";
 import type { View } from "@/api/client";
 import { now } from "@/api/clock";
+import { type Attribute, isNumber, isTime } from "@/model/attributes";
 import { shortId } from "@/model/names";
 import { Changed } from "@/ui/Changed";
 import type { Column } from "@/ui/DataTable";
@@ -42,12 +43,25 @@ function momentWidth(oldest: string): string {
   return then.getFullYear() === today.getFullYear() ? "112px" : "148px";
 }
 
-/** `oldest` is the earliest moment of creation among the rows. */
-export function columnsOf(shown: readonly ColumnKey[], beside: Beside, oldest: string): Column<Run>[] {
+/** How the list is sorted, and what changes that. Without a sort it is newest first. */
+export interface Order {
+  sort: string;
+  onSort: (sort: string) => void;
+}
+
+/** The columns, with those of search attributes before the tags. */
+export function columnsOf(
+  shown: readonly ColumnKey[],
+  attributes: readonly string[],
+  rows: readonly Run[],
+  beside: Beside,
+  order: Order,
+): Column<Run>[] {
+  const oldest = rows.at(-1)?.created ?? "";
   const all: Record<ColumnKey, Omit<Column<Run>, "key" | "name">> = {
     status: { width: "132px", cell: (run) => <Badge run={run} /> },
     run: {
-      width: "minmax(190px, 1.1fr)",
+      width: "minmax(160px, 1.1fr)",
       cell: (run) => (
         <span className="flex min-w-0 items-center gap-2.5">
           <RunLink run={run} />
@@ -65,7 +79,7 @@ export function columnsOf(shown: readonly ColumnKey[], beside: Beside, oldest: s
         </span>
       ),
     },
-    why: { width: "minmax(200px, 1.35fr)", cell: (run) => <WhyOf run={run} {...beside} /> },
+    why: { width: "minmax(180px, 1.35fr)", cell: (run) => <WhyOf run={run} {...beside} /> },
     since: { width: "100px", right: true, cell: (run) => <SinceOf run={run} /> },
     created: {
       width: momentWidth(oldest),
@@ -77,17 +91,67 @@ export function columnsOf(shown: readonly ColumnKey[], beside: Beside, oldest: s
     worker: { width: "96px", cell: (run) => (run.holder ? <code>{shortId(run.holder.worker)}</code> : <None />) },
     version: { width: "96px", cell: (run) => <code title={run.version}>{run.version.slice(0, 8)}</code> },
   };
-  return shown.map((key) => ({ key, name: heading(key), ...all[key] }));
+  const own = shown.map(
+    (key): Column<Run> =>
+      key === "created" ? { key, ...all[key], ...created(order) } : { key, name: COLUMN_NAMES[key], ...all[key] },
+  );
+  const at = own.findIndex(({ key }) => ["tags", "worker", "version"].includes(key));
+  return own.toSpliced(at < 0 ? own.length : at, 0, ...attributes.map((name) => attributeColumn(name, rows, order)));
 }
 
-function heading(key: ColumnKey) {
-  if (key !== "created") return COLUMN_NAMES[key];
+function created({ sort, onSort }: Order): Pick<Column<Run>, "name" | "sorted"> {
+  const sorted = sort === "" ? "descending" : undefined;
+  const name = COLUMN_NAMES.created;
+  return { name: <Heading name={name} title="Newest first" sorted={sorted} onClick={() => onSort("")} />, sorted };
+}
+
+function attributeColumn(name: string, rows: readonly Run[], { sort, onSort }: Order): Column<Run> {
+  const sorted = sort === name ? "ascending" : sort === `-${name}` ? "descending" : undefined;
+  const next = sorted === undefined ? name : sorted === "ascending" ? `-${name}` : "";
+  const values = rows.map((run) => run.attributes[name]).filter((value) => value !== undefined);
+  return {
+    key: `attribute ${name}`,
+    name: <Heading name={name} title={`Sort by ${name}`} sorted={sorted} onClick={() => onSort(next)} />,
+    width: "96px",
+    right: values.length > 0 && values.every(isNumber),
+    sorted,
+    cell: (run) => {
+      const value = run.attributes[name];
+      return value === undefined ? <None /> : <AttributeValue value={value} />;
+    },
+  };
+}
+
+/** The heading of a column by which the list can be sorted. */
+function Heading({
+  name,
+  title,
+  sorted,
+  onClick,
+}: {
+  name: string;
+  title: string;
+  sorted: "ascending" | "descending" | undefined;
+  onClick: () => void;
+}) {
+  const Arrow = sorted === "ascending" ? ArrowUp : ArrowDown;
   return (
-    <span className="inline-flex items-center gap-1 align-bottom font-semibold text-text" title="Newest first">
-      <ArrowDown size={12} aria-hidden />
-      {COLUMN_NAMES[key]}
-    </span>
+    <button
+      type="button"
+      title={title}
+      onClick={onClick}
+      className={`inline-flex max-w-full items-center gap-1 align-bottom hover:text-text ${sorted ? "font-semibold text-text" : ""}`}
+    >
+      {sorted ? <Arrow size={12} aria-hidden className="flex-none" /> : null}
+      <span className="truncate">{name}</span>
+    </button>
   );
+}
+
+export function AttributeValue({ value }: { value: Attribute }) {
+  if (isTime(value)) return <Moment time={value.time} />;
+  const text = typeof value === "string" ? value : String(value);
+  return <code title={text}>{text}</code>;
 }
 
 /** The row on narrow screens. */

@@ -16,12 +16,14 @@ export const MOST = 1000;
 /** The runs of a filter. What is new waits in `shown.waiting` until `show` lets it in. */
 export function useRuns(filter: Filter) {
   const name = queryOf(filter).toString();
+  const isSorted = filter.sort !== "";
+  const order = isSorted ? { sort: filter.sort } : {};
   const [size, setSize] = useState(PAGE);
   const query = useQuery({
     queryKey: [...keys.runs, name, size],
     queryFn: async ({ signal }) => {
       const found = await answer(
-        api.GET("/api/v1/runs", { params: { query: { ...asked(filter), limit: size } }, signal }),
+        api.GET("/api/v1/runs", { params: { query: { ...asked(filter), ...order, limit: size } }, signal }),
       );
       return { ...found, name, runs: found.runs.filter((run) => hasStatus(filter, statusOf(run))) };
     },
@@ -33,9 +35,9 @@ export function useRuns(filter: Filter) {
     if (!data || data.name !== name) return;
     setState((before) => ({
       name,
-      shown: merged(before?.name === name ? before.shown : null, data.runs, data.next === null),
+      shown: merged(before?.name === name ? before.shown : null, data.runs, data.next === null, isSorted),
     }));
-  }, [data, name]);
+  }, [data, name, isSorted]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another filter begins at its first page
   useEffect(() => setSize(PAGE), [name]);
   const isOther = state !== null && state.name !== name;

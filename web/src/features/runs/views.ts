@@ -34,9 +34,12 @@ export type ColumnKey = (typeof COLUMNS)[number];
 interface Kept {
   views: SavedView[];
   columns: ColumnKey[];
+  /** The search attributes that are shown as columns. */
+  attributes: string[];
   save: (view: SavedView) => void;
   remove: (name: string) => void;
   setColumns: (columns: ColumnKey[]) => void;
+  setAttributes: (attributes: string[]) => void;
 }
 
 /** The views and columns of this person, in this browser. */
@@ -45,10 +48,12 @@ export const useViews = create<Kept>()(
     (set) => ({
       views: [],
       columns: ["status", "run", "workflow", "why", "since", "created", "took", "tags"],
+      attributes: [],
       save: (view) => set(({ views }) => ({ views: [...views.filter((each) => each.name !== view.name), view] })),
       remove: (name) => set(({ views }) => ({ views: views.filter((each) => each.name !== name) })),
       setColumns: (columns) => set({ columns: COLUMNS.filter((each) => columns.includes(each)) }),
+      setAttributes: (attributes) => set({ attributes: [...new Set(attributes)] }),
     }),
-    { name: "outlast.runs", partialize: ({ views, columns }) => ({ views, columns }) },
+    { name: "outlast.runs", partialize: ({ views, columns, attributes }) => ({ views, columns, attributes }) },
   ),
 );

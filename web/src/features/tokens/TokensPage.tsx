@@ -231,8 +231,8 @@ function Create({ onClose }: { onClose: () => void }) {
 
 const MEANING: Record<Role, string> = {
   viewer: "Reads runs, workflows, workers and metrics.",
-  operator: "Reads, and does everything with runs: start, answer, pause, cancel, go back, repair.",
-  admin: "Everything, also tokens, the sweeper and the audit.",
+  operator: "Reads, and does everything with runs except deleting them: start, answer, pause, cancel, go back, repair.",
+  admin: "Everything, also deleting runs, tokens, the sweeper and the audit.",
 };
 
 /** The secret, shown this once. */

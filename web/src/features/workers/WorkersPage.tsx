@@ -34,7 +34,7 @@ export default function WorkersPage() {
             <Skeleton />
           )
         ) : workers.length ? (
-          <Table label="Workers" columns={["Worker", "State", "Knows", "Holds"]}>
+          <Table label="Workers" columns={["Worker", "State", "Where", "Knows", "Holds"]}>
             {workers.map((worker) => (
               <Row key={worker.worker} worker={worker} />
             ))}
@@ -74,6 +74,23 @@ function Row({ worker }: { worker: View<"WorkerView"> }) {
           ) : null}
         </span>
       </td>
+      <td className={CELL} data-label="Where">
+        {worker.host || "unknown"}
+        <span className="block text-meta text-text-2">
+          {worker.pid ? `process ${worker.pid}` : null}
+          {worker.started ? (
+            <>
+              {" "}
+              for <Since from={worker.started} />
+            </>
+          ) : null}
+        </span>
+        {Math.abs(worker.skew_ms) >= SKEW_MS ? (
+          <span className="block text-meta text-wait">
+            its clock is {(Math.abs(worker.skew_ms) / 1000).toFixed(1)} s {worker.skew_ms > 0 ? "ahead" : "behind"}
+          </span>
+        ) : null}
+      </td>
       <td className={CELL} data-label="Knows">
         <Knows workflows={worker.workflows} />
       </td>
@@ -85,6 +102,8 @@ function Row({ worker }: { worker: View<"WorkerView"> }) {
 }
 
 const SHOWN = 6;
+/** From this difference to the clock of the store on, it is shown. */
+const SKEW_MS = 1000;
 
 function Knows({ workflows }: { workflows: string[] }) {
   const own = workflows.filter((name) => !name.startsWith("outlast.")).sort();

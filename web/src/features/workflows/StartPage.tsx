@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams } from "react-router";
 import { answer, api, Problem, type View } from "@/api/client";
 import type { Json } from "@/api/json";
 import { useMay, useMe } from "@/api/queries";
+import { parseAttributes } from "@/model/attributes";
 import { startCommand } from "@/model/command";
 import { counted } from "@/model/durations";
 import { shortId } from "@/model/names";
@@ -96,11 +97,18 @@ interface RunOptions {
   id: string;
   title: string;
   tags: Entry;
+  attributes: Entry;
   isLater: boolean;
 }
 
 const TAGS = { ...formOf({ type: "array", items: { type: "string" } }, "Tags"), path: "tags", isRequired: false };
-const NO_OPTIONS: RunOptions = { id: "", title: "", tags: { empty: "absent", items: [], text: "" }, isLater: false };
+const ATTRIBUTES = {
+  ...formOf({ type: "array", items: { type: "string" } }, "Attributes, such as customer=acme"),
+  path: "attributes",
+  isRequired: false,
+};
+const NO_ITEMS: Entry = { empty: "absent", items: [], text: "" };
+const NO_OPTIONS: RunOptions = { id: "", title: "", tags: NO_ITEMS, attributes: NO_ITEMS, isLater: false };
 const ID = /^([A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199})?$/;
 const NONE = new Map<string, string>();
 const NOBODY = new Set<string>();
@@ -111,17 +119,19 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
   const spec = useMemo(() => formOfParameters(workflow.parameters), [workflow.parameters]);
   const form = useForm(`start ${name}`, spec);
   const [kept, setOptions] = useDraft<RunOptions>(`start options ${name}`);
-  const options = kept ?? NO_OPTIONS;
+  const options = { ...NO_OPTIONS, ...kept };
   const [taken, setTaken] = useState<{ id: string; text: string } | null>(null);
   const [refusal, setRefusal] = useState("");
   const key = useRef(randomKey());
   const tags = itemsOf(options.tags);
+  const texts = itemsOf(options.attributes);
+  const { attributes, error: attributeError } = parseAttributes(texts);
   const idError = ID.test(options.id)
     ? undefined
     : "Use letters, digits and . _ : @ = + - beginning with a letter or digit.";
 
   const [start, isBusy] = useOnce(async () => {
-    if (!form.check() || form.value === undefined || idError) return;
+    if (!form.check() || form.value === undefined || idError || attributeError) return;
     setRefusal("");
     setTaken(null);
     const body = {
@@ -130,6 +140,7 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
       id: options.id,
       title: options.title,
       tags,
+      attributes,
       start: !options.isLater,
       wait: 0,
     };
@@ -153,6 +164,7 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
   });
   const wrong = [...form.errors.keys()].filter((path) => form.left.has(path));
   if (idError || (taken && taken.id === options.id)) wrong.push("Id");
+  if (attributeError) wrong.push("Attributes");
   const params = form.value as { [name: string]: Json } | undefined;
   return (
     <>
@@ -225,6 +237,14 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
               left={NOBODY}
               onLeave={() => {}}
             />
+            <SchemaForm
+              spec={ATTRIBUTES}
+              entry={options.attributes}
+              onChange={(changed) => setOptions({ ...options, attributes: changed })}
+              errors={new Map([[ATTRIBUTES.path, attributeError]])}
+              left={attributeError ? new Set([ATTRIBUTES.path]) : NOBODY}
+              onLeave={() => {}}
+            />
             <div className="flex flex-col items-start gap-1">
               <span className="font-medium">Begin</span>
               <Segments
@@ -280,6 +300,7 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
                     id: options.id,
                     title: options.title,
                     tags,
+                    attributes: texts,
                     isLater: options.isLater,
                   })
                 : null

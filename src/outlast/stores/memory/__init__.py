@@ -6,16 +6,14 @@ holds only as long as it lives.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from outlast.errors import NotFound
-from outlast.history.ids import RunId, WorkerId
+from outlast.history.ids import RunId
 from outlast.history.record import Kind, Record
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
@@ -23,67 +21,47 @@ from outlast.store import (
     LANDED,
     LINES_PER_ATTEMPT,
     Append,
-    BlobRef,
-    Claim,
     Derived,
     Document,
     Due,
-    Enrolled,
     Head,
-    Holding,
     Line,
     Listed,
     Lost,
-    Names,
     Notify,
     Outcome,
     Page,
     RunFilter,
-    Runs,
+    Tombstone,
 )
+from outlast.stores.memory.claims import MemoryClaims
+from outlast.stores.memory.data import Memory, MemoryBlobs
 from outlast.stores.shared import (
     check_limit,
     checked_document,
-    cursor,
+    follows,
     head_after,
     invalid_cursor,
+    is_descending,
     matches,
     page_of,
+    place,
     refusal,
 )
+
+__all__ = ["Memory", "MemoryBlobs", "MemoryStore"]
 
 TAIL = 256
 """The most records in a `Lost`."""
 
 
-class Memory:
-    """The data of a store, in place of a database."""
-
-    def __init__(self) -> None:
-        self.heads: dict[RunId, Head] = {}
-        self.logs: dict[RunId, list[Record]] = {}
-        self.summaries: dict[RunId, RunSummary] = {}
-        self.scratch: dict[RunId, bytes] = {}
-        self.waits: dict[RunId, dict[str, Wait]] = {}
-        self.claims: dict[RunId, tuple[WorkerId, int]] = {}
-        self.granted: dict[RunId, int] = {}
-        self.interrupted: dict[RunId, WorkerId] = {}
-        self.workers: dict[WorkerId, int] = {}
-        self.seen: dict[WorkerId, tuple[int, tuple[str, ...]]] = {}
-        self.blobs: dict[str, bytes] = {}
-        self.lines: dict[RunId, dict[tuple[str, int], deque[Line]]] = {}
-        self.numbers: dict[RunId, int] = {}
-        self.documents: dict[str, Document] = {}
-        self.listeners: list[tuple[MemoryStore, Notify]] = []
-
-
-class MemoryStore:
+class MemoryStore(MemoryClaims):
     """One process's connection to a `Memory`."""
 
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory if memory is not None else Memory()
         self.skew = 0
-        self.blobs = MemoryBlobs(self.memory.blobs)
+        self.blobs = MemoryBlobs(self.memory, self._now)
 
     async def now(self) -> int:
         return self._now()
@@ -112,11 +90,15 @@ class MemoryStore:
     def _append_one(self, append: Append) -> Outcome:
         memory, record = self.memory, append.record
         run = record.run
+        if run in memory.tombstones:
+            return Lost("deleted", None)
         head = memory.heads.get(run)
         why = refusal(append, head, memory.waits.get(run, {}))
         if why is not None:
             tail = self._read(run, record.first, None, TAIL) if why == "version" else []
             return Lost(why, head, tuple(tail))
+        if full := memory.full_slots(run, append.takes):
+            return Lost("slot", head, full=full)
         memory.logs.setdefault(run, []).append(record)
         memory.heads[run] = head_after(head, append)
         memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
@@ -130,9 +112,17 @@ class MemoryStore:
         if append.claim is not None:
             memory.claims[run] = (append.claim, record.epoch)
             memory.interrupted[run] = append.claim
-        if record.kind is Kind.TAKEOVER and run in memory.claims:
-            memory.interrupted[run] = memory.claims[run][0]
+        if append.blobs:
+            memory.uses.setdefault(run, set()).update(append.blobs)
+        if record.kind is Kind.TAKEOVER:
+            memory.end_slots(run, until="claim", epoch=record.epoch - 1)
+            if run in memory.claims:
+                memory.interrupted[run] = memory.claims[run][0]
+        memory.take_slots(run, record.epoch, append.takes)
+        if append.frees:
+            memory.end_slots(run, until="run")
         if append.release:
+            memory.end_slots(run, until="claim", epoch=record.epoch)
             memory.interrupted.pop(run, None)
         if append.release and memory.claims.get(run, ("", 0))[1] == record.epoch:
             memory.claims.pop(run, None)
@@ -163,13 +153,13 @@ class MemoryStore:
         check_limit(query.limit)
         found = sorted(
             (summary for summary in self.memory.summaries.values() if matches(summary, query)),
-            key=_summary_order,
-            reverse=True,
+            key=lambda summary: place(summary, query.order),
+            reverse=is_descending(query.order),
         )
         if query.after:
-            found = [summary for summary in found if _summary_order(summary) < cursor(query.after)]
+            found = [summary for summary in found if follows(summary, query)]
         shown = (Listed(each, self.memory.scratch.get(each.run, b"")) for each in found[: query.limit])
-        return page_of(shown, is_last=len(found) <= query.limit)
+        return page_of(shown, is_last=len(found) <= query.limit, order=query.order)
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         stored = self.memory.summaries.get(summary.run)
@@ -194,99 +184,7 @@ class MemoryStore:
         return True
 
     async def note(self, scratch: Mapping[RunId, bytes]) -> None:
-        self.memory.scratch.update(scratch)
-
-    # --- claims
-
-    async def enrol(self, worker: WorkerId, ttl: float, workflows: Collection[str] = ()) -> None:
-        self.memory.workers[worker] = self._now() + int(ttl * 1_000_000)
-        self.memory.seen[worker] = self._now(), tuple(sorted(workflows))
-
-    async def workers(self) -> list[Enrolled]:
-        now, seen = self._now(), self.memory.seen
-        return [Enrolled(each, expires > now, expires, *seen[each]) for each, expires in self.memory.workers.items()]
-
-    async def renew(self, worker: WorkerId, ttl: float) -> bool:
-        if worker not in self.memory.workers:
-            return False
-        await self.enrol(worker, ttl, self.memory.seen[worker][1])
-        return True
-
-    async def retire(self, worker: WorkerId) -> None:
-        memory = self.memory
-        memory.workers.pop(worker, None)
-        for run, (holder, _) in list(memory.claims.items()):
-            if holder == worker:
-                self._released(run, worker, ready=True)
-
-    async def claim(
-        self, worker: WorkerId, *, runs: Runs = None, workflows: Names = None, limit: int = 1
-    ) -> list[Claim]:
-        granted: list[Claim] = []
-        for run in dict.fromkeys(runs) if runs is not None else list(self._claimable(workflows)):
-            if len(granted) >= limit:
-                break
-            if run in self.memory.heads and (self._is_free(run) or (runs is not None and self._is_own(run, worker))):
-                granted.append(self._grant(run, worker))
-        return granted
-
-    def _claimable(self, workflows: Collection[str] | None) -> Iterator[RunId]:
-        memory = self.memory
-        for run, head in memory.heads.items():
-            wanted = run in memory.claims or (head.ready and not head.closed)
-            summary = memory.summaries.get(run)
-            if wanted and (workflows is None or (summary is not None and summary.workflow in workflows)):
-                yield run
-
-    def _is_free(self, run: RunId) -> bool:
-        holder = self.memory.claims.get(run)
-        return holder is None or self.memory.workers.get(holder[0], 0) <= self._now()
-
-    def _is_own(self, run: RunId, worker: WorkerId) -> bool:
-        return self.memory.claims.get(run, ("", 0))[0] == worker
-
-    def _grant(self, run: RunId, worker: WorkerId) -> Claim:
-        """The interrupted worker is stored until a takeover is in the log, because the claimant may be interrupted too. From
-        then on the new owner is stored, until it releases the run."""
-        memory = self.memory
-        holder, _ = memory.claims.get(run, (worker, 0))
-        if holder != worker:
-            memory.interrupted[run] = holder
-        epoch = max(memory.granted.get(run, 0), memory.heads[run].epoch) + 1
-        memory.granted[run] = epoch
-        memory.claims[run] = (worker, epoch)
-        previous = memory.interrupted.get(run, "")
-        previous = "" if previous == worker else previous
-        seen = memory.seen.get(WorkerId(previous), (0, ()))[0]
-        return Claim(run, worker, epoch, previous, "expired" if previous else "claimed", seen)
-
-    async def release(self, run: RunId, worker: WorkerId, version: int, *, ready: bool = False) -> bool:
-        memory = self.memory
-        if memory.claims.get(run, ("", 0))[0] != worker:
-            return True
-        if memory.heads[run].version != version:
-            return False
-        self._released(run, worker, ready=ready)
-        return True
-
-    def _released(self, run: RunId, worker: WorkerId, *, ready: bool) -> None:
-        memory = self.memory
-        del memory.claims[run]
-        memory.heads[run] = replace(memory.heads[run], ready=ready)
-        if memory.interrupted.get(run) == worker:
-            del memory.interrupted[run]
-
-    async def holding(self, run: RunId) -> Holding | None:
-        held = self.memory.claims.get(run)
-        return None if held is None else self._holding(run, held[0])
-
-    async def holdings(self, worker: WorkerId | None = None, *, after: str = "", limit: int = 1000) -> list[Holding]:
-        runs = sorted(run for run, held in self.memory.claims.items() if run > after and worker in (None, held[0]))
-        return [self._holding(run, self.memory.claims[run][0]) for run in runs[:limit]]
-
-    def _holding(self, run: RunId, worker: WorkerId) -> Holding:
-        expires = self.memory.workers.get(worker, 0)
-        return Holding(run, worker, expires, expires > self._now(), self.memory.seen.get(worker, (0, ()))[0])
+        self.memory.scratch.update({run: each for run, each in scratch.items() if run in self.memory.heads})
 
     # --- wake-ups
 
@@ -304,13 +202,16 @@ class MemoryStore:
 
     async def due(self, limit: int = 100, *, after: Due | None = None) -> list[Due]:
         now = self._now()
-        found = sorted((due for due in self._all_waits() if _is_due(due.wait, now)), key=_due_order)
+        found = sorted(
+            (due for due in self._all_waits() if due.wait.due is not None and due.wait.due <= now), key=_due_order
+        )
         if after is not None:
             found = [due for due in found if _due_order(due) > _due_order(after)]
         return found[: max(limit, 0)]
 
-    async def next_due(self) -> int | None:
-        return min((due.wait.due for due in self._all_waits() if due.wait.due is not None), default=None)
+    async def next_due(self, after: int = 0) -> int | None:
+        times = (due.wait.due for due in self._all_waits())
+        return min((time for time in times if time is not None and time > after), default=None)
 
     def subscribe(self, notify: Notify) -> Callable[[], None]:
         pair = (self, notify)
@@ -321,6 +222,36 @@ class MemoryStore:
         for run, waits in self.memory.waits.items():
             for wait in waits.values():
                 yield Due(run, wait)
+
+    # --- deletion
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        self._check_version()
+        memory, run = self.memory, tombstone.run
+        if run in memory.tombstones:
+            return memory.tombstones[run] == tombstone
+        head = memory.heads.get(run)
+        if (head.version if head else 0) != version or not self._is_free(run):
+            return False
+        memory.bury(tombstone)
+        return True
+
+    async def purge(self, limit: int = 1000) -> bool:
+        return self.memory.purge(limit)
+
+    async def tombstone(self, run: RunId) -> Tombstone | None:
+        return self.memory.tombstones.get(run)
+
+    async def tombstones(self, *, after: str = "", limit: int = 1000) -> list[Tombstone]:
+        check_limit(limit)
+        return [each for run, each in sorted(self.memory.tombstones.items()) if run > after][:limit]
+
+    async def collect(self, put_before: int, limit: int = 1000) -> list[str]:
+        used = {name for run, names in self.memory.uses.items() if run in self.memory.heads for name in names}
+        old = [name for name, put in self.memory.put_times.items() if put < put_before and name not in used][:limit]
+        for name in old:
+            await self.blobs.remove(name)
+        return old
 
     # --- lines
 
@@ -370,38 +301,6 @@ class MemoryStore:
         check_limit(limit)
         found = self.memory.documents.items()
         return [each for name, each in sorted(found) if name.startswith(prefix) and name > after][:limit]
-
-
-class MemoryBlobs:
-    """Blobs in a dictionary."""
-
-    def __init__(self, contents: dict[str, bytes]) -> None:
-        self._contents = contents
-
-    async def put(self, chunks: AsyncIterator[bytes] | bytes) -> BlobRef:
-        whole = chunks if isinstance(chunks, bytes) else b"".join([chunk async for chunk in chunks])
-        name = hashlib.blake2b(whole, digest_size=32).hexdigest()
-        self._contents[name] = whole
-        return BlobRef(name, len(whole))
-
-    async def open(self, ref: BlobRef) -> AsyncIterator[bytes]:
-        if ref.hash not in self._contents:
-            raise NotFound(f"blob {ref.hash} is not in the store")
-        yield self._contents[ref.hash]
-
-    async def has(self, hash: str) -> bool:
-        return hash in self._contents
-
-    async def remove(self, hash: str) -> None:
-        self._contents.pop(hash, None)
-
-
-def _summary_order(summary: RunSummary) -> tuple[int, str]:
-    return summary.created, summary.run
-
-
-def _is_due(wait: Wait, now: int) -> bool:
-    return wait.due is not None and wait.due <= now
 
 
 def _due_order(due: Due) -> tuple[int, str, str]:
