@@ -10,8 +10,11 @@ from msgspec import Struct
 
 from benchmarks.measures import spread
 from benchmarks.plan import Results
+from benchmarks.store_calls import lists
 
 Wanted: TypeAlias = Literal["at least", "at most"]
+
+LISTS = tuple(lists(1))
 
 LINEAR = 1.25
 """How much more each node or event may cost in a run ten or more times as long before that is not linear: the noise."""
@@ -99,6 +102,25 @@ def _start_up(job: str) -> Callable[[Results], Sequence[float]]:
     def values(results: Results) -> Sequence[float]:
         pairs = zip(results.values(job, "start_up_ms"), results.values(job, "start_up_empty_ms"), strict=True)
         return [full / empty for full, empty in pairs]
+
+    return values
+
+
+def _growth_of_children(kind: str) -> Callable[[Results], Sequence[float]]:
+    return lambda results: [
+        many / few
+        for many, few in zip(
+            results.values("children-many", f"{kind}_10000_cpu_ms_per_child"),
+            results.values("children-many", f"{kind}_150_cpu_ms_per_child"),
+            strict=True,
+        )
+    ]
+
+
+def _slowest_list(kind: str) -> Callable[[Results], Sequence[float]]:
+    def values(results: Results) -> Sequence[float]:
+        rounds = [results.values("store-calls", f"{kind}_list_{name}_ms") for name in LISTS]
+        return [max(each) for each in zip(*rounds, strict=True)]
 
     return values
 
@@ -198,6 +220,83 @@ GOALS: tuple[Goal | Unmeasured, ...] = (
         2,
         about=f"the same: at most {LINEAR}",
     ),
+    *(
+        goal
+        for kind, where, takeover_s, timers_s in (("sqlite", "SQLite", 0.5, 2), ("postgres", "PostgreSQL", 3, 4))
+        for goal in (
+            Goal(
+                f"from `kill -9` of a worker to the takeover by another one, {where}",
+                "at most",
+                takeover_s,
+                "takeover",
+                _of("takeover", f"{kind}_s"),
+                2,
+                " s",
+            ),
+            *(
+                Goal(
+                    f"from an answer to the next node, {how}, {where}, p50",
+                    "at most",
+                    most,
+                    "continuation",
+                    _of("continuation", f"{kind}_{name}_p50_ms"),
+                    2,
+                    " ms",
+                )
+                for name, how, most in (
+                    ("resident", "in memory", 1),
+                    ("released", "released from memory", 5),
+                    ("other_process_resident", "from another process", 5),
+                )
+            ),
+            Goal(
+                f"2,000 children of one parent, {where}",
+                "at most",
+                2.5,
+                "children --nodes 2000",
+                _of("children", f"{kind}_2000_s"),
+                2,
+                " s",
+            ),
+            Goal(
+                f"CPU per child, 10,000 children to 150, {where}",
+                "at most",
+                LINEAR,
+                "children --nodes 10000",
+                _growth_of_children(kind),
+                2,
+                about=f"the same: at most {LINEAR}",
+            ),
+            Goal(
+                f"10,000 timers that are due in one second, {where}",
+                "at most",
+                timers_s,
+                "timers --nodes 10000",
+                _of("timers", f"{kind}_s"),
+                2,
+                " s",
+            ),
+            Goal(
+                f"p99 of appends while 30,000 runs are pruned to that before, {where}",
+                "at most",
+                2,
+                "deletion --nodes 30000",
+                _of("deletion", f"{kind}_p99_ratio"),
+                2,
+            ),
+            Goal(
+                f"the slowest of {len(LISTS)} lists out of 200,000 runs, {where}",
+                "at most",
+                20,
+                "store_calls --nodes 200000",
+                _slowest_list(kind),
+                1,
+                " ms",
+            ),
+        )
+    ),
+    Goal("`outlast --help`", "at most", 150, "command", _of("command", "help_ms"), 0, " ms"),
+    Goal("`outlast ps`", "at most", 180, "command", _of("command", "ps_ms"), 0, " ms"),
     Goal("the idle server, resident memory", "at most", 80, "server", _of("server", "idle_mb"), 0, " MB"),
     *(
         Goal(

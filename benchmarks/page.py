@@ -7,7 +7,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from benchmarks.goals import GOALS, Goal, Unmeasured
+from benchmarks.goals import GOALS, LISTS, Goal, Unmeasured
 from benchmarks.kernel import Kernel, kernel_page
 from benchmarks.measures import spread
 from benchmarks.plan import PLAN, Results
@@ -61,6 +61,7 @@ SIDE_BY_SIDE = (
 )
 
 
+PROGRAMS = {job.name: job.program for job in PLAN}
 LENGTHS = {
     "w5": "one after the other",
     "w5-long": "one after the other",
@@ -75,6 +76,8 @@ def page(machine: Machine, results: Results, kernel: Kernel | None) -> str:
         _shared(results),
         _on_postgres(results),
         _on_objects(results),
+        _waits(results),
+        _calls(results),
         _server(results),
         _failures(results),
         kernel_page(kernel) if kernel else "",
@@ -120,7 +123,6 @@ def _goals(results: Results) -> str:
 
 
 def _beside(machine: Machine, results: Results) -> str:
-    programs = {job.name: job.program for job in PLAN}
     rows = [
         (
             line.label,
@@ -129,7 +131,7 @@ def _beside(machine: Machine, results: Results) -> str:
             _figure(results.values(line.job, line.measure, "raw"), line.digits),
             _ratio(results.ratios(line.job, line.measure, "dbos")),
             _ratio(results.ratios(line.job, line.measure, "raw")),
-            f"`{programs[line.job]}`",
+            f"`{PROGRAMS[line.job]}`",
         )
         for line in SIDE_BY_SIDE
     ]
@@ -283,6 +285,84 @@ beside the same web framework with an empty handler (`server`). Idle, it has {id
 A page of 50 runs over HTTP out of 200,000, in ms; half of the pages are from the middle of the list (`server lists`).
 
 {_table(("list", "SQLite", "PostgreSQL"), paged)}
+"""
+
+
+STORES = ("sqlite", "postgres")
+
+
+def _by_store(results: Results, rows: Sequence[tuple[str, str, str, int]]) -> str:
+    """A table of measures by store. A row has a label, the job, the measure without the name of the store, and digits."""
+    cells = [
+        (label, *(_figure(results.values(job, f"{kind}_{measure}"), digits) for kind in STORES), f"`{PROGRAMS[job]}`")
+        for label, job, measure, digits in rows
+    ]
+    filled = [row for row in cells if any(row[1:3])]
+    return _table(("measure", "SQLite", "PostgreSQL", "program"), filled) if filled else ""
+
+
+def _waits(results: Results) -> str:
+    ways = (
+        ("in memory", "resident"),
+        ("released from memory", "released"),
+        ("from another process, in memory", "other_process_resident"),
+        ("from another process, released", "other_process_released"),
+    )
+    table = _by_store(
+        results,
+        (
+            ("`kill -9` of a worker to the takeover by another, s", "takeover", "s", 2),
+            *(
+                (f"answer to the next node, {how}, {end}, ms", "continuation", f"{name}_{end}_ms", 2)
+                for how, name in ways
+                for end in ("p50", "p90")
+            ),
+            ("CPU of an idle worker with waiting runs, share of a core", "continuation", "idle_cpu_share", 4),
+            ("150 children at once, s", "children", "150_s", 2),
+            ("the same, CPU ms per child", "children", "150_cpu_ms_per_child", 2),
+            ("2,000 children at once, s", "children", "2000_s", 2),
+            ("the same, CPU ms per child", "children", "2000_cpu_ms_per_child", 2),
+            ("10,000 children at once, s", "children-many", "10000_s", 2),
+            ("the same, CPU ms per child", "children-many", "10000_cpu_ms_per_child", 2),
+            ("10,000 timers due in one second, s", "timers", "s", 2),
+            ("30,000 runs pruned, runs/s", "deletion", "deleted_per_s", 0),
+            ("p99 of appends before, ms", "deletion", "p99_before_ms", 2),
+            ("p99 of appends meanwhile, ms", "deletion", "p99_during_ms", 2),
+            ("size of the store before, MB", "deletion", "mb_before", 1),
+            ("size of the store after, MB", "deletion", "mb_after", 1),
+        ),
+    )
+    if not table:
+        return ""
+    return f"""## Takeovers, answers, children, timers, deletion
+
+PostgreSQL is a real server on the same machine with fsync on; it takes its share of the cores.
+
+{table}
+"""
+
+
+def _calls(results: Results) -> str:
+    claims = (
+        ("one run, 100,000 of another workflow ready", "few"),
+        ("one of 100,000", "many"),
+        ("a hundred of 100,000", "hundred"),
+        ("none", "none"),
+    )
+    table = _by_store(
+        results,
+        (
+            *((f"list: {name.replace('_', ' ')}", "store-calls", f"list_{name}_ms", 1) for name in LISTS),
+            *((f"claim: {what}", "store-calls", f"claim_{name}_ms", 1) for what, name in claims),
+        ),
+    )
+    if not table:
+        return ""
+    return f"""## Lists and claims
+
+Calls of the store, in ms (medians): pages of 50 out of 200,000 runs, and claims.
+
+{table}
 """
 
 
