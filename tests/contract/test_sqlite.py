@@ -2,10 +2,10 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from outlast.history.ids import WorkerId
 from outlast.store import Store
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.contract import JournalContract, StoreContract
@@ -15,8 +15,9 @@ class WithoutLocks(SqliteStore):
     """As on a file system that has no locks: only their time says whether workers live, as the contract wants to see it.
     What the locks prove is in `tests/stores`."""
 
-    def _acquire_lock(self, worker: WorkerId) -> None:
-        pass
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.locks.hide()
 
 
 class TestSqliteStore(StoreContract):

@@ -13,8 +13,10 @@ import pytest
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
+from outlast.store import Claim
 from outlast.stores.sqlite import SqliteStore, wakeups
 from outlast.stores.sqlite.announcements import SUFFIX, Inbox, Outbox
+from outlast.testing.contract.samples import BEN, A, B, begin, land
 
 WORKER = WorkerId("worker-1")
 
@@ -82,6 +84,27 @@ def test_what_is_written_before_the_pipe_is_known_is_found_all_the_same(
         await store.close()
 
     asyncio.run(found())
+
+
+def test_the_runs_of_a_worker_that_died_are_announced_before_its_lease_ends(tmp_path: Path) -> None:
+    async def announced() -> None:
+        store, other = (SqliteStore(tmp_path / "runs.db", durability="relaxed") for _ in range(2))
+        await other.enrol(BEN, 3600)
+        for run in (A, B):
+            await land(other, begin(run, claim=BEN))
+        news = await watching(store)
+        assert await claim(store, WORKER, A) == []
+        other.locks.close()  # as the system does when a process ends
+        async with asyncio.timeout(20):
+            assert await news.get() == {A, B}
+        assert [each.cause for each in await claim(store, WORKER, A, B)] == ["dead", "dead"]
+        await other.close()
+        await store.close()
+
+    async def claim(store: SqliteStore, worker: WorkerId, *runs: RunId) -> list[Claim]:
+        return await store.claim(worker, runs=runs, limit=len(runs))
+
+    asyncio.run(announced())
 
 
 def test_a_process_that_only_writes_is_not_woken_by_its_own_appends(tmp_path: Path) -> None:

@@ -133,10 +133,9 @@ def faulty(store: Store, fault: Fault | None = None) -> tuple[Store, Faults]:
 
 def hide_locks(store: Store) -> None:
     """Behave like a file system without locks: only expiry shows whether the workers of this store are alive."""
-    inner: Any = bare(store)
-    for worker in list(getattr(inner, "_locks", ())):
-        inner._unlock(worker)
-    inner._acquire_lock = lambda _: None
+    locks: Any = getattr(bare(store), "locks", None)
+    if locks is not None:
+        locks.hide()
 
 
 def bare(store: Store) -> Store:

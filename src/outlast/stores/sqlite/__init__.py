@@ -80,5 +80,5 @@ class SqliteStore(JournalRows, CatalogRows, DeletionRows, SlotRows, WakeupRows, 
     async def close(self) -> None:
         self._subscriptions.stop()
         self._outbox.close()
-        self._close_locks()
+        self.locks.close()
         await self._db.close()

@@ -7,28 +7,18 @@ time, because a clock can be set and a machine can sleep. The lease decides only
 
 from __future__ import annotations
 
-import errno
-import importlib
-import os
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
-from weakref import WeakSet
 
 import apsw
 import msgspec
 
-from outlast.errors import StoreError, StoreFull, StoreReadOnly
 from outlast.history.ids import RunId, WorkerId
 from outlast.store import NO_INFO, Claim, Enrolled, Holding, Names, Runs, SlotsOf, WorkerInfo
 from outlast.stores.shared import LARGEST, bounded, info_in
-from outlast.stores.sqlite.database import Database
 from outlast.stores.sqlite.rows import Rows, legible
 from outlast.stores.sqlite.slots import END_CLAIM_SLOTS, take_slots
 from outlast.stores.sqlite.turns import Turns, Wanted, are_claimable, are_due, holders, mark_due
-
-fcntl: Any = importlib.import_module("fcntl") if os.name == "posix" else None
 
 # Values of a wrong type, in an edited file, must not stop the claims of other runs.
 _GRANTED = f"""
@@ -72,11 +62,6 @@ Cause: TypeAlias = Literal["claimed", "expired", "dead"]
 class ClaimRows(Rows):
     """Implements the claims."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database)
-        self._locks: dict[WorkerId, int] = {}
-        _stores.add(self)
-
     async def enrol(self, worker: WorkerId, ttl: float, info: WorkerInfo = NO_INFO) -> None:
         def write(db: apsw.Connection) -> list[WorkerId]:
             self._db.check_version(db)
@@ -85,10 +70,9 @@ class ClaimRows(Rows):
 
         encoded = msgspec.json.encode(info).decode()
         self._db.require_writable()
-        self._acquire_lock(worker)
+        self.locks.acquire(worker)
         for forgotten in await self._db.transact(write):
-            with suppress(OSError):  # the file is harmless, and may belong to another user
-                self._lock_path(forgotten).unlink()
+            self.locks.remove(forgotten)
 
     async def renew(self, worker: WorkerId, ttl: float) -> bool:
         def write(db: apsw.Connection) -> bool:
@@ -98,7 +82,7 @@ class ClaimRows(Rows):
 
         is_known = await self._db.transact(write)
         if not is_known:
-            self._unlock(worker)  # a worker that must stop must not look alive
+            self.locks.release(worker)  # a worker that must stop must not look alive
         return is_known
 
     async def retire(self, worker: WorkerId) -> None:
@@ -108,7 +92,7 @@ class ClaimRows(Rows):
             db.execute("delete from worker where id = ?", (worker,))
 
         await self._db.transact(write)
-        self._unlock(worker)
+        self.locks.release(worker)
 
     async def claim(
         self,
@@ -182,7 +166,7 @@ class ClaimRows(Rows):
     def _why_free(self, holder: str, expires: int) -> Cause | None:
         if not holder:
             return "claimed"
-        is_alive = self._is_alive(WorkerId(holder))
+        is_alive = self.locks.is_alive(WorkerId(holder))
         if is_alive is None:
             return "expired" if expires <= self._now() else None
         return None if is_alive else "dead"
@@ -227,92 +211,6 @@ class ClaimRows(Rows):
 
     def _until(self, ttl: float) -> int:
         return self._now() + int(ttl * 1_000_000)
-
-    # --- locks that prove a death
-
-    def _lock_path(self, worker: WorkerId) -> Path:
-        folder = self._db.path.with_name(self._db.path.name + ".workers")
-        return folder / (worker.replace("/", "_") + ".lock")
-
-    def _acquire_lock(self, worker: WorkerId) -> None:
-        """Take the lock. It is free: other processes check it only after the worker's row exists."""
-        if worker in self._locks:
-            return
-        path = self._lock_path(worker)
-        try:
-            path.parent.mkdir(exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise _no_lock(self._db.path, error) from error
-        _lock(handle)
-        self._locks[worker] = handle
-
-    def _unlock(self, worker: WorkerId) -> None:
-        handle = self._locks.pop(worker, None)
-        if handle is not None:
-            with suppress(OSError):
-                self._lock_path(worker).unlink()
-            os.close(handle)
-
-    def _close_locks(self) -> None:
-        for handle in self._locks.values():
-            os.close(handle)
-        self._locks.clear()
-
-    def _is_alive(self, worker: WorkerId) -> bool | None:
-        """Return whether a process holds the worker's lock; None if that cannot be checked."""
-        if worker in self._locks:
-            return True
-        try:
-            handle = os.open(self._lock_path(worker), os.O_RDWR)
-        except OSError:
-            return None
-        try:
-            return _is_locked(handle)
-        finally:
-            os.close(handle)
-
-
-_stores: WeakSet[ClaimRows] = WeakSet()
-
-
-def _close_locks_after_fork() -> None:
-    """A forked child shares its parent's locks, and would keep the parent's workers alive after the parent's death."""
-    for store in list(_stores):
-        store._close_locks()
-
-
-if fcntl is not None:
-    os.register_at_fork(after_in_child=_close_locks_after_fork)
-
-
-def _no_lock(store: Path, error: OSError) -> StoreError:
-    """Return the error for a lock file that cannot be created: a store without write access has no workers."""
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return StoreReadOnly(f"could not write to {store}: it may only be read ({error}); nothing was written")
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(f"could not write to {store}: no space is left ({error}); nothing was written")
-    return StoreError(f"could not write to {store}: {error}; nothing was written")
-
-
-def _lock(handle: int) -> None:
-    """Hold the lock until the handle is closed. Without file locks, only the lease decides."""
-    if fcntl is not None:
-        with suppress(OSError):
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-def _is_locked(handle: int) -> bool | None:
-    """Return whether another handle holds the lock; None without file locks. Concurrent checks do not conflict."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None
-    return False
 
 
 def _rows(db: apsw.Connection, sql: str, *values: Any) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""The base class of the parts of a SQLite store: database, clock and row ids of runs."""
+"""The base class of the parts of a SQLite store: database, clock, locks of workers, and row ids of runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from outlast.history.record import Kind, Record
 from outlast.store import Head
 from outlast.stores.shared import LARGEST, bounded
 from outlast.stores.sqlite.database import Database
+from outlast.stores.sqlite.worker_locks import WorkerLocks
 
 REMEMBERED = 10_000
 """Row ids cached in memory. They never change, so evicting one only costs a query."""
@@ -28,6 +29,7 @@ class Rows:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self.locks = WorkerLocks(database.path)
         self._ids: dict[RunId, int] = {}
         self.skew = 0
 

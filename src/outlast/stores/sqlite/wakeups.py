@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,18 +12,21 @@ import apsw
 import msgspec
 
 from outlast.errors import StoreError
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, WorkerId
 from outlast.lifecycle.state import Wait
 from outlast.store import Due, Notify
 from outlast.stores.shared import Subscriptions, bounded, check_limit, due_of, invalid_cursor, wait_of
 from outlast.stores.sqlite.announcements import Inbox, Outbox
 from outlast.stores.sqlite.database import Database
-from outlast.stores.sqlite.rows import Rows
+from outlast.stores.sqlite.rows import Rows, legible
+from outlast.stores.sqlite.turns import holders
 
 POLL = 0.02
 """Seconds between checks for writes of other processes, where they cannot announce them."""
 POLL_BESIDE_PIPE = 0.1
 """The same where they announce them: an announcement may be lost."""
+DEATHS_S = 0.2
+"""Seconds between two checks for workers of other processes that died."""
 PAUSE = 0.005
 """Seconds between checks at least, however many announcements arrive."""
 
@@ -40,6 +44,7 @@ _NEXT = """
 select wait.due from wait join head on head.id = wait.run
 where wait.due is not null and typeof(wait.due) = 'integer' and wait.due > ? order by wait.due limit 1"""
 _NEWEST = "select coalesce(max(id), 0) from log"
+_HELD = "select cast(run as blob) from head where worker != '' and worker = ?"
 _NEW_RUNS = "select distinct head.run from log join head on head.id = log.run where log.id > ? and log.id <= ?"
 
 _encode = msgspec.json.Encoder().encode
@@ -56,7 +61,7 @@ class WakeupRows(Rows):
     def __init__(self, database: Database) -> None:
         super().__init__(database)
         self._subscriptions = Subscriptions(self._watch, "outlast-sqlite-watcher")
-        self._outbox = Outbox(database.path.with_name(database.path.name + ".workers"))
+        self._outbox = Outbox(self.locks.folder)
         self._seen = 0
         self._own: list[tuple[int, int]] = []
         """Log rows beyond `_seen` that this process wrote, as pairs (before the first one, last one)."""
@@ -99,8 +104,11 @@ class WakeupRows(Rows):
         with Inbox(self._outbox.folder) as inbox:
             self._outbox.own = inbox.path
             version, interval = -1, POLL_BESIDE_PIPE if inbox.is_open else POLL
+            dead, check_deaths = frozenset[WorkerId](), 0.0
             while True:
                 version = await self._look(version)
+                if (now := time.monotonic()) >= check_deaths:
+                    dead, check_deaths = self._notify_of_deaths(dead), now + DEATHS_S
                 await asyncio.sleep(PAUSE)
                 await inbox.wait(interval - PAUSE)
 
@@ -119,6 +127,20 @@ class WakeupRows(Rows):
         if runs:
             self._subscriptions.notify(runs)
         return found
+
+    def _notify_of_deaths(self, known: frozenset[WorkerId]) -> frozenset[WorkerId]:
+        """Notify of the runs of workers that have died and are not `known` to be dead. Return the dead workers that hold
+        runs."""
+        try:
+            with self._db.reading() as db:
+                workers = [WorkerId(holder) for holder, _ in holders(db)]
+                dead = frozenset(worker for worker in workers if self.locks.is_alive(worker) is False)
+                held = [db.execute(_HELD, (worker,)).fetchall() for worker in dead - known]
+        except StoreError:
+            return known
+        if runs := frozenset(RunId(legible(run)) for rows in held for (run,) in rows):
+            self._subscriptions.notify(runs)
+        return dead
 
     def _new_runs(self, db: apsw.Connection) -> frozenset[RunId]:
         newest, runs = db.execute(_NEWEST).get, set[RunId]()
