@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, cast
 
 import msgspec
@@ -22,7 +23,7 @@ from outlast.client.evidence import Diagnosis
 from outlast.client.facade import Engine
 from outlast.client.handle import RunHandle
 from outlast.client.questions import Asked
-from outlast.client.reader import CANDIDATES, Conditions, Statuses, WorkerRuns, checked_filter, one_of
+from outlast.client.reader import CANDIDATES, Reader, Statuses, WorkerRuns, checked_filter, one_of
 from outlast.client.results import Question, answer_json, called_as, error_of, known_node, no_output
 from outlast.client.starts import pack
 from outlast.client.versions import Version, Versions
@@ -154,6 +155,153 @@ def only_there(what: str) -> NotAllowed:
     return NotAllowed(f"{what} needs the store: a server does not offer it; do it where the store is")
 
 
+V = TypeVar("V", bound=Callable[..., Any])
+
+
+def _sent(verb: V, carry_out: Callable[[Any, RunId, str, dict[str, Any]], Awaitable[Any]], name: str = "") -> V:
+    """A verb with this signature. `carry_out` gets the object, the run, the name of the verb, and the other arguments that
+    were given as a body."""
+    signature, name = inspect.signature(verb), name or verb.__name__
+
+    @functools.wraps(verb)
+    async def sent(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        return await carry_out(given.pop("self"), given.pop("run"), name, _body(given))
+
+    return cast("V", sent)
+
+
+async def _changed(engine: RemoteEngine, run: RunId, verb: str, body: dict[str, Any]) -> RunId:
+    return (await engine.connection.post(path_of("runs", run, verb), _Run, body)).run
+
+
+async def _continued(engine: RemoteEngine, run: RunId, verb: str, body: dict[str, Any]) -> RunHandle[Any]:
+    return RunHandle(engine, await _changed(engine, run, verb, body))
+
+
+async def _planned(diagnostics: RemoteDiagnostics, run: RunId, verb: str, body: dict[str, Any]) -> list[e.AnyEvent]:
+    """The events that a verb would append to a run."""
+    path, body = path_of("runs", run, "plan"), {"action": verb, **body}
+    return decode.events_of((await diagnostics.connection.post(path, _Plan, body, repeats=True)).would_append, run)
+
+
+class RemoteReader(Reader):
+    """Reads the runs of a server."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def now(self) -> int:
+        return micros((await self._connection.get("/clock", _Clock)).now) or 0
+
+    async def find(self, prefix: str) -> RunId:
+        wanted, cursor, runs = checked_run(prefix), cast("str | None", ""), list[RunId]()
+        while cursor is not None and len(runs) <= CANDIDATES:
+            found = await self._connection.get("/run-ids", _Ids, prefix=wanted, limit=PAGE, cursor=cursor)
+            runs += found.runs
+            cursor = found.next
+        if not runs:
+            raise NotFound(f"Workflow not found: the server {self._connection.address} has no run {prefix}")
+        return one_of(runs, wanted)
+
+    async def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
+        seen, cursor = set[RunId](), ""
+        while True:
+            page = await self._connection.get("/run-ids", _Ids, unfinished=unfinished, limit=PAGE, cursor=cursor)
+            for run in page.runs:
+                if run not in seen:
+                    seen.add(run)
+                    yield run
+            if not page.next:
+                return
+            cursor = page.next
+
+    async def get(self, run: RunId) -> RunSummary:
+        return decode.summary_of(await self.summary(run))
+
+    async def summary(self, run: RunId) -> t.RunView:
+        """A run as it is in lists."""
+        return await self._connection.get(path_of("runs", run, "summary"), t.RunView)
+
+    async def holder(self, run: RunId) -> Holding | None:
+        return decode.holding_of(await self.summary(run))
+
+    async def scratch(self, run: RunId, created: int) -> bytes:
+        return decode.listed_of(await self.summary(run)).scratch
+
+    async def list_runs(self, query: RunFilter) -> Page:
+        view = await self.run_list(query)
+        return Page(tuple(map(decode.listed_of, view.runs)), view.next or "")
+
+    async def run_list(self, query: RunFilter) -> t.RunListView:
+        """A page of a list of runs."""
+        if query.limit < 1:
+            raise InvalidInput(f"limit must be at least 1, not {query.limit}")
+        return await self._connection.get(
+            "/runs",
+            t.RunListView,
+            status=query.statuses,
+            workflow=query.workflow,
+            tag=query.tags,
+            parent=query.parent,
+            text=query.text,
+            since=query.created_from,
+            until=query.created_until,
+            prefix=query.prefix,
+            queue=query.queue,
+            held=query.held,
+            attribute=tuple(map(condition_text, query.attributes)),
+            sort=query.order,
+            children=False if query.roots else None,
+            limit=min(query.limit, PAGE),
+            cursor=query.after,
+        )
+
+    async def end(self, run: RunId) -> _Head:
+        """The end of a log."""
+        return await self._connection.get(path_of("runs", run, "head"), _Head)
+
+    async def current_branch(self, run: RunId) -> int:
+        return (await self.end(run)).branch
+
+    async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
+        found = await self._connection.get(path_of("runs", run, "lineage"), _Lineage, branch=branch)
+        return tuple((each.first, each.last) for each in found.intervals)
+
+    async def events(
+        self, run: RunId, *, node: str = "", branch: int | None = None, everything: bool = False, after: int = 0
+    ) -> AsyncIterator[Entry]:
+        if everything and branch is not None:
+            raise InvalidInput("give either a branch or everything")
+        if after < 0:
+            raise InvalidInput(f"after must be 0 or the number of an event, not {after}")
+        path, following = path_of("runs", run, "events"), cast("int | None", after)
+        while following is not None:
+            page = await self._connection.get(
+                path, _Events, node=node, branch=branch, everything=everything, after=following, limit=PAGE
+            )
+            for entry in decode.entries_of(page.events, run):
+                yield entry
+            following = page.next
+
+    async def lines(
+        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
+    ) -> AsyncIterator[Line]:
+        path, following = path_of("runs", run, "logs"), cast("int | None", after)
+        while following is not None:
+            page = await self._connection.get(path, _Lines, node=node, attempt=attempt, after=following, limit=PAGE)
+            for line in page.lines:
+                yield decode.line_of(line)
+            following = page.next
+
+    async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
+        view = await self._connection.get(path_of("runs", run, "verify"), t.VerificationView, blobs=blobs)
+        return decode.verification_of(view)
+
+    async def workers(self) -> list[WorkerRuns]:
+        return decode.workers_of((await self._connection.get("/workers", t.WorkerListView)).workers)
+
+
 class RemoteEngine(Engine):
     """The engine of a server. `outlast.connect` opens one.
 
@@ -162,6 +310,7 @@ class RemoteEngine(Engine):
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
+        self._reader: RemoteReader = RemoteReader(connection)
         self.versions = RemoteVersions(connection)
         self.diagnostics = RemoteDiagnostics(self)
         self.bulk = RemoteBulk(self)
@@ -216,84 +365,6 @@ class RemoteEngine(Engine):
     async def handle(self, run: str) -> RunHandle[Any]:
         return RunHandle(self, await self.find(run))
 
-    async def find(self, prefix: str) -> RunId:
-        wanted = checked_run(prefix)
-        found = await self.connection.get("/run-ids", _Ids, prefix=wanted, limit=PAGE)
-        runs = list(found.runs)
-        while found.next and len(runs) <= CANDIDATES:
-            found = await self.connection.get("/run-ids", _Ids, prefix=wanted, limit=PAGE, cursor=found.next)
-            runs += found.runs
-        if not runs:
-            raise NotFound(f"Workflow not found: the server {self.connection.address} has no run {prefix}")
-        return one_of(runs, wanted)
-
-    async def get(self, run: RunId) -> RunSummary:
-        return decode.summary_of(await self.summary(run))
-
-    async def summary(self, run: RunId) -> t.RunView:
-        """A run as it is in lists."""
-        return await self.connection.get(path_of("runs", run, "summary"), t.RunView)
-
-    async def head(self, run: RunId) -> _Head:
-        return await self.connection.get(path_of("runs", run, "head"), _Head)
-
-    async def list_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-        attributes: Conditions | None = None,
-        sort: str | None = None,
-        limit: int | None = None,
-    ) -> Page:
-        view = await self.run_list(checked_filter(filter, workflow, status, since, attributes, sort, limit))
-        return Page(tuple(map(decode.listed_of, view.runs)), view.next or "")
-
-    async def run_list(self, query: RunFilter) -> t.RunListView:
-        """A page of a list of runs."""
-        if query.limit < 1:
-            raise InvalidInput(f"limit must be at least 1, not {query.limit}")
-        return await self.connection.get(
-            "/runs",
-            t.RunListView,
-            status=query.statuses,
-            workflow=query.workflow,
-            tag=query.tags,
-            parent=query.parent,
-            text=query.text,
-            since=query.created_from,
-            until=query.created_until,
-            prefix=query.prefix,
-            queue=query.queue,
-            held=query.held,
-            attribute=tuple(map(condition_text, query.attributes)),
-            sort=query.order,
-            children=False if query.roots else None,
-            limit=min(query.limit, PAGE),
-            cursor=query.after,
-        )
-
-    async def iter_runs(
-        self,
-        filter: RunFilter | None = None,
-        *,
-        workflow: str | None = None,
-        status: Statuses | None = None,
-        since: datetime | None = None,
-        attributes: Conditions | None = None,
-        sort: str | None = None,
-    ) -> AsyncIterator[RunSummary]:
-        query = checked_filter(filter, workflow, status, since, attributes, sort)
-        while True:
-            page = await self.list_runs(query)
-            for summary in page:
-                yield summary
-            if not page.next:
-                return
-            query = msgspec.structs.replace(query, after=page.next)
-
     # --- waiting
 
     async def result(
@@ -326,13 +397,13 @@ class RemoteEngine(Engine):
     async def watch(
         self, run: RunId, *, after: int = 0, stalled: Callable[[bool], None] | None = None
     ) -> AsyncIterator[Entry]:
-        backoff, is_over = self.connection.backoff(), (await self.head(run)).closed
+        backoff, is_over = self.connection.backoff(), (await self._reader.end(run)).closed
         while True:
             try:
                 async with aclosing(cast("Any", self.connection.messages(run=f"{run}@{after}"))) as messages:
                     async for kind, data in messages:
                         if kind == "missing":
-                            await self.head(run)
+                            await self._reader.end(run)
                             raise NotFound(f"there is no run {run}")
                         if kind == "end":
                             _check_credential(data)
@@ -353,7 +424,7 @@ class RemoteEngine(Engine):
 
     async def _is_read(self, run: RunId, seq: int) -> bool:
         """Whether the run is over and its log ends here."""
-        head = await self.head(run)
+        head = await self._reader.end(run)
         return head.closed and head.version <= seq
 
     # --- questions
@@ -400,15 +471,15 @@ class RemoteEngine(Engine):
 
     # --- control
 
-    async def _verb(self, run: RunId, verb: str, by: str, **body: Any) -> RunId:
-        _check_by(by)
-        return (await self.connection.post(path_of("runs", run, verb), _Run, fields(**body))).run
-
-    async def cancel(self, run: RunId, *, by: str = "", reason: str = "", force: bool = False) -> RunId:
-        return await self._verb(run, "cancel", by, reason=reason, force=force)
-
-    async def pause(self, run: RunId, *, by: str = "", reason: str = "") -> RunId:
-        return await self._verb(run, "pause", by, reason=reason)
+    begin = _sent(Engine.begin, _continued, "start")
+    cancel = _sent(Engine.cancel, _changed)
+    pause = _sent(Engine.pause, _changed)
+    resume = _sent(Engine.resume, _continued)
+    retry = _sent(Engine.retry, _continued)
+    jump = _sent(Engine.jump, _continued)
+    rewind = _sent(Engine.rewind, _continued)
+    activate = _sent(Engine.activate, _continued)
+    fork = _sent(Engine.fork, _continued)
 
     async def pause_all(self, runs: Iterable[RunId] = (), *, by: str = "", reason: str = "") -> None:
         """Nothing: this process advances no run."""
@@ -416,40 +487,11 @@ class RemoteEngine(Engine):
     async def drain(self) -> None:
         """Nothing: this process advances no run."""
 
-    async def resume(self, run: RunId, *, by: str = "", force: bool = False) -> RunHandle[Any]:
-        return RunHandle(self, await self._verb(run, "resume", by, force=force))
-
-    async def retry(
-        self,
-        run: RunId,
-        node: str | None = None,
-        *,
-        feedback: Any = None,
-        by: str = "",
-        reason: str = "",
-        children: Children = "cancel",
-        force: bool = False,
-    ) -> RunHandle[Any]:
-        given = None if feedback is None else encoded(feedback, "feedback")
-        changed = await self._verb(
-            run, "retry", by, node=node, feedback=given, reason=reason, children=children, force=force
-        )
-        return RunHandle(self, changed)
-
-    async def begin(self, run: RunId, *, by: str = "") -> RunHandle[Any]:
-        return RunHandle(self, await self._verb(run, "start", by))
-
     async def plan(self, run: RunId, action: str, **options: Any) -> t.PlanView:
         """What an action would do to a run."""
         return await self.connection.post(
-            path_of("runs", run, "plan"), t.PlanView, _plan_body(action, options), repeats=True
+            path_of("runs", run, "plan"), t.PlanView, {"action": action, **_body(options)}, repeats=True
         )
-
-    async def planned_events(self, run: RunId, action: str, **options: Any) -> list[e.AnyEvent]:
-        """The events that an action would append to a run."""
-        path = path_of("runs", run, "plan")
-        found = await self.connection.post(path, _Plan, _plan_body(action, options), repeats=True)
-        return decode.events_of(found.would_append, run)
 
     # --- deleting
 
@@ -499,71 +541,7 @@ class RemoteEngine(Engine):
         report.refused = found.refused + kept
         return report
 
-    # --- going back
-
-    async def jump(
-        self,
-        run: RunId,
-        to: str | int,
-        *,
-        inputs: dict[str, Any] | None = None,
-        output: Any = msgspec.UNSET,
-        by: str = "",
-        reason: str = "",
-        children: Children = "cancel",
-    ) -> RunHandle[Any]:
-        changed = None if inputs is None else {name: encoded(value, name) for name, value in inputs.items()}
-        given = None if output is msgspec.UNSET else encoded(output, "output")
-        return RunHandle(
-            self,
-            await self._verb(run, "jump", by, to=to, inputs=changed, output=given, reason=reason, children=children),
-        )
-
-    async def rewind(
-        self, run: RunId, nodes: int = 1, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> RunHandle[Any]:
-        return RunHandle(self, await self._verb(run, "rewind", by, nodes=nodes, reason=reason, children=children))
-
-    async def activate(
-        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> RunHandle[Any]:
-        return RunHandle(self, await self._verb(run, "activate", by, branch=branch, reason=reason, children=children))
-
-    async def fork(
-        self, run: RunId, at: str | int | None = None, *, id: str | None = None, title: str = "", by: str = ""
-    ) -> RunHandle[Any]:
-        return RunHandle(self, await self._verb(run, "fork", by, at=at, id=id, title=title))
-
-    async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
-        return await self.versions.migrate(run, by=by, reason=reason, children=children)
-
     # --- what happened
-
-    async def events(
-        self, run: RunId, *, node: str = "", branch: int | None = None, everything: bool = False, after: int = 0
-    ) -> AsyncIterator[Entry]:
-        if everything and branch is not None:
-            raise InvalidInput("give either a branch or everything")
-        if after < 0:
-            raise InvalidInput(f"after must be 0 or the number of an event, not {after}")
-        path, following = path_of("runs", run, "events"), cast("int | None", after)
-        while following is not None:
-            page = await self.connection.get(
-                path, _Events, node=node, branch=branch, everything=everything, after=following, limit=PAGE
-            )
-            for entry in decode.entries_of(page.events, run):
-                yield entry
-            following = page.next
-
-    async def lines(
-        self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
-    ) -> AsyncIterator[Line]:
-        path, following = path_of("runs", run, "logs"), cast("int | None", after)
-        while following is not None:
-            page = await self.connection.get(path, _Lines, node=node, attempt=attempt, after=following, limit=PAGE)
-            for line in page.lines:
-                yield decode.line_of(line)
-            following = page.next
 
     async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
         found = await self.connection.get(path_of("runs", run, "nodes"), _Nodes)
@@ -590,10 +568,6 @@ class RemoteEngine(Engine):
         return decode.comparison_of(found)
 
     # --- health
-
-    async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
-        view = await self.connection.get(path_of("runs", run, "verify"), t.VerificationView, blobs=blobs)
-        return decode.verification_of(view)
 
     async def diagnose(self, run: RunId, *, blobs: bool = True) -> Diagnosis:
         return decode.diagnosis_of(await self.examination(run, blobs=blobs))
@@ -638,9 +612,6 @@ class RemoteEngine(Engine):
 
     async def revoke_token(self, id: str) -> None:
         await self.connection.delete(path_of("tokens", id))
-
-    async def workers(self) -> list[WorkerRuns]:
-        return decode.workers_of((await self.connection.get("/workers", t.WorkerListView)).workers)
 
 
 class RemoteBulk(Bulk):
@@ -739,37 +710,17 @@ class RemoteDiagnostics(Diagnostics):
 
     def __init__(self, engine: RemoteEngine) -> None:
         self._engine = engine
+        self._reader = engine._reader
+        self.connection = engine.connection
 
     @property
     def worker_id(self) -> str:
         return ""
 
-    async def now(self) -> int:
-        found = await self._engine.connection.get("/clock", _Clock)
-        return micros(found.now) or 0
-
-    async def holder(self, run: RunId) -> Holding | None:
-        return decode.holding_of(await self._engine.summary(run))
-
     async def workers_knowing(self, workflow: str) -> tuple[str, ...]:
         return tuple(
             each.worker for each in await self._engine.workers() if each.is_live and workflow in each.info.workflows
         )
-
-    async def scratch(self, run: RunId, created: int) -> bytes:
-        return decode.listed_of(await self._engine.summary(run)).scratch
-
-    async def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
-        seen, cursor = set[RunId](), ""
-        while True:
-            page = await self._engine.connection.get("/run-ids", _Ids, unfinished=unfinished, limit=PAGE, cursor=cursor)
-            for run in page.runs:
-                if run not in seen:
-                    seen.add(run)
-                    yield run
-            if not page.next:
-                return
-            cursor = page.next
 
     async def created(self, run: RunId) -> e.RunCreated:
         path = path_of("runs", run, "events")
@@ -778,15 +729,8 @@ class RemoteDiagnostics(Diagnostics):
         assert isinstance(entry.event, e.RunCreated)
         return entry.event
 
-    async def current_branch(self, run: RunId) -> int:
-        return (await self._engine.head(run)).branch
-
-    async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
-        found = await self._engine.connection.get(path_of("runs", run, "lineage"), _Lineage, branch=branch)
-        return tuple((each.first, each.last) for each in found.intervals)
-
     async def continued_as(self, run: RunId) -> RunId:
-        return (await self._engine.head(run)).latest
+        return (await self._engine._reader.end(run)).latest
 
     async def open_question(self, run: RunId, question: str | None = None) -> Asked:
         return await self._engine.question(run, question)
@@ -794,34 +738,10 @@ class RemoteDiagnostics(Diagnostics):
     async def preview(self, run: RunId, verb: Verb, plan: Plan) -> list[e.AnyEvent]:
         raise only_there("diagnostics.preview")
 
-    async def preview_activate(
-        self, run: RunId, branch: int, *, by: str = "", reason: str = "", children: Children = "cancel"
-    ) -> list[e.AnyEvent]:
-        return await self._engine.planned_events(
-            run, "activate", branch=branch, by=by, reason=reason, children=children
-        )
-
-    async def preview_pause(self, run: RunId, *, by: str = "", reason: str = "") -> list[e.AnyEvent]:
-        return await self._engine.planned_events(run, "pause", by=by, reason=reason)
-
-    async def preview_cancel(
-        self, run: RunId, *, by: str = "", reason: str = "", force: bool = False
-    ) -> list[e.AnyEvent]:
-        return await self._engine.planned_events(run, "cancel", by=by, reason=reason, force=force)
-
-    async def preview_retry(
-        self,
-        run: RunId,
-        node: str | None = None,
-        *,
-        feedback: Any = None,
-        by: str = "",
-        children: Children = "cancel",
-        force: bool = False,
-    ) -> list[e.AnyEvent]:
-        return await self._engine.planned_events(
-            run, "retry", node=node, feedback=feedback, by=by, children=children, force=force
-        )
+    preview_activate = _sent(Diagnostics.preview_activate, _planned, "activate")
+    preview_pause = _sent(Diagnostics.preview_pause, _planned, "pause")
+    preview_cancel = _sent(Diagnostics.preview_cancel, _planned, "cancel")
+    preview_retry = _sent(Diagnostics.preview_retry, _planned, "retry")
 
     async def preview_recovery(self, run: RunId, finding: Finding) -> list[e.AnyEvent]:
         raise only_there("diagnostics.preview_recovery")
@@ -847,15 +767,15 @@ def _entries(kind: str, data: bytes, run: RunId) -> list[Entry]:
     return decode.entries_of([found], run) if found is not None else []
 
 
-def _plan_body(action: str, options: dict[str, Any]) -> dict[str, Any]:
-    _check_by(options.pop("by", ""))
-    if (inputs := options.pop("inputs", None)) is not None:
-        options["inputs"] = {name: encoded(value, name) for name, value in inputs.items()}
-    if (output := options.pop("output", msgspec.UNSET)) is not msgspec.UNSET:
-        options["output"] = encoded(output, "output")
-    if (feedback := options.pop("feedback", None)) is not None:
-        options["feedback"] = encoded(feedback, "feedback")
-    return fields(action=action, **options)
+def _body(given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a verb as a body: what is None is left out, and values of users are encoded."""
+    _check_by(given.pop("by", ""))
+    for name in given.keys() & {"output", "feedback"}:
+        value = given[name]
+        given[name] = None if (value is None and name == "feedback") or value is msgspec.UNSET else encoded(value, name)
+    if (inputs := given.get("inputs")) is not None:
+        given["inputs"] = {name: encoded(value, name) for name, value in inputs.items()}
+    return fields(**given)
 
 
 def _encoded(value: Any, where: str) -> Raw:

@@ -24,7 +24,7 @@ async def _(engine: RemoteEngine, run: RunId, where: str = "", *, repairs: bool 
 
 @run_list.register(RemoteEngine)
 async def _(engine: RemoteEngine, query: RunFilter) -> RunListView:
-    return await engine.run_list(query)
+    return await engine._reader.run_list(query)
 
 
 @planned.register(RemoteEngine)
