@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from msgspec import UNSET
-from msgspec.structs import asdict
+from msgspec import Raw
+from msgspec.structs import asdict, fields
 
 from outlast.client.handle import RunHandle
 from outlast.functions.dry_replay import DryRun
@@ -14,7 +15,7 @@ from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.http import requests as r
 from outlast.http import shapes as s
-from outlast.http.api.runs import given, run_of
+from outlast.http.api.runs import run_of
 from outlast.http.operations import Call, operation
 from outlast.http.recovery import one_line
 from outlast.http.starting import value_of
@@ -35,30 +36,42 @@ async def control_view(call: Call, run: RunId) -> s.ControlView:
     return s.ControlView(run=run, status=summary.status, branch=summary.branch)
 
 
-async def _view_of(call: Call, handle: RunHandle[Any]) -> s.ControlView:
-    return await control_view(call, handle.run)
+async def _changed(call: Call, verb: Callable[..., Awaitable[RunId | RunHandle[Any]]]) -> s.ControlView:
+    """The run after a verb, whose arguments are in the body."""
+    found = await verb(await run_of(call), by=call.by, **arguments_of(call.body))
+    return await control_view(call, found.run if isinstance(found, RunHandle) else found)
+
+
+def arguments_of(body: r.Body | None) -> dict[str, Any]:
+    """The fields of a body as arguments of a verb, with values of users decoded. Defaults are left to the verb."""
+    given: dict[str, Any] = {}
+    for field in fields(body) if body is not None else ():
+        value = getattr(body, field.name)
+        if isinstance(value, Raw):
+            given[field.name] = value_of(value, field.name)
+        elif isinstance(value, dict):
+            given[field.name] = {name: value_of(raw, f"{field.name}.{name}") for name, raw in value.items()}
+        elif value != field.default:
+            given[field.name] = value
+    return given
 
 
 @operation("POST", "/runs/{run}/start", "runs:start", **_VERB)
 async def begin_run(call: Call) -> s.ControlView:
     """Begin a run that was created with `start: false`."""
-    run = await run_of(call)
-    return await _view_of(call, await call.engine.begin(run, by=call.by))
+    return await _changed(call, call.engine.begin)
 
 
 @operation("POST", "/runs/{run}/pause", "runs:pause", body=r.ReasonBody, body_required=False, **_VERB)
 async def pause_run(call: Call) -> s.ControlView:
     """Pause a run where it can go on later."""
-    run = await call.engine.pause(await run_of(call), by=call.by, reason=call.body.reason)
-    return await control_view(call, run)
+    return await _changed(call, call.engine.pause)
 
 
 @operation("POST", "/runs/{run}/cancel", "runs:cancel", body=r.CancelBody, body_required=False, **_VERB)
 async def cancel_run(call: Call) -> s.ControlView:
     """Cancel a run; a worker executes the clean-up of its code."""
-    body: r.CancelBody = call.body
-    run = await call.engine.cancel(await run_of(call), by=call.by, reason=body.reason, force=body.force)
-    return await control_view(call, run)
+    return await _changed(call, call.engine.cancel)
 
 
 @operation(
@@ -100,18 +113,7 @@ async def _recovered(call: Call, run: RunId) -> tuple[v.RepairView, ...]:
 @operation("POST", "/runs/{run}/retry", "runs:retry", body=r.RetryBody, body_required=False, **_VERB)
 async def retry_run(call: Call) -> s.ControlView:
     """Execute a node again and continue from there."""
-    body: r.RetryBody = call.body
-    feedback = None if body.feedback is UNSET else value_of(body.feedback, "feedback")
-    handle = await call.engine.retry(
-        await run_of(call),
-        body.node or None,
-        feedback=feedback,
-        by=call.by,
-        reason=body.reason,
-        children=body.children,
-        force=body.force,
-    )
-    return await _view_of(call, handle)
+    return await _changed(call, call.engine.retry)
 
 
 @operation(
@@ -146,32 +148,7 @@ async def plan_action(call: Call) -> v.PlanView:
 
     Nothing is changed, and what the action would refuse is refused.
     """
-    body: r.PlanBody = call.body
-    return await planned(
-        call.engine,
-        await run_of(call),
-        body.action,
-        **_changed(body),
-        to=body.to,
-        node=body.node,
-        feedback=None if body.feedback is UNSET else value_of(body.feedback, "feedback"),
-        nodes=body.nodes,
-        branch=body.branch,
-        by=call.by,
-        reason=body.reason,
-        children=body.children,
-        force=body.force,
-    )
-
-
-def _changed(body: r.JumpBody) -> dict[str, Any]:
-    """The other inputs or output of a node."""
-    changed: dict[str, Any] = {}
-    if body.inputs is not UNSET:
-        changed["inputs"] = {name: value_of(raw, f"inputs.{name}") for name, raw in body.inputs.items()}
-    if body.output is not UNSET:
-        changed["output"] = value_of(body.output, "output")
-    return changed
+    return await planned(call.engine, await run_of(call), by=call.by, **arguments_of(call.body))
 
 
 @operation(
@@ -184,31 +161,19 @@ def _changed(body: r.JumpBody) -> dict[str, Any]:
 )
 async def jump_run(call: Call) -> s.ControlView:
     """Go back to an event, a node or a question, and continue from there as a new branch."""
-    body: r.JumpBody = call.body
-    handle = await call.engine.jump(
-        await run_of(call), body.to, by=call.by, reason=body.reason, children=body.children, **_changed(body)
-    )
-    return await _view_of(call, handle)
+    return await _changed(call, call.engine.jump)
 
 
 @operation("POST", "/runs/{run}/rewind", "runs:rewind", body=r.RewindBody, body_required=False, **_BRANCHING)
 async def rewind_run(call: Call) -> s.ControlView:
     """Go back over the last completed nodes and execute them again, as a new branch."""
-    body: r.RewindBody = call.body
-    handle = await call.engine.rewind(
-        await run_of(call), body.nodes, by=call.by, reason=body.reason, children=body.children
-    )
-    return await _view_of(call, handle)
+    return await _changed(call, call.engine.rewind)
 
 
 @operation("POST", "/runs/{run}/activate", "runs:activate", body=r.ActivateBody, example={"branch": 0}, **_BRANCHING)
 async def activate_branch(call: Call) -> s.ControlView:
     """Continue from the end of an older branch, as a new one."""
-    body: r.ActivateBody = call.body
-    handle = await call.engine.activate(
-        await run_of(call), body.branch, by=call.by, reason=body.reason, children=body.children
-    )
-    return await _view_of(call, handle)
+    return await _changed(call, call.engine.activate)
 
 
 @operation("GET", "/runs/{run}/replay", "runs:read", tag="branches", answers=s.ReplayView, refuses=(404, 409))
@@ -227,9 +192,8 @@ async def replay_run(call: Call) -> s.ReplayView:
 )
 async def migrate_run(call: Call) -> s.MigratedView:
     """Continue a run with the current code of this server, on a new branch if its log does not agree with the code."""
-    body: r.MigrateBody = call.body
     run = await run_of(call)
-    replay = await call.engine.migrate(run, by=call.by, reason=body.reason, children=body.children)
+    replay = await call.engine.migrate(run, by=call.by, **arguments_of(call.body))
     now = await control_view(call, run)
     view = await _replay_view(call, replay)
     return s.MigratedView(run=run, status=now.status, branch=now.branch, replay=view)
@@ -253,11 +217,7 @@ async def _replay_view(call: Call, replay: DryRun) -> s.ReplayView:
 )
 async def fork_run(call: Call) -> s.ControlView:
     """Create a run that has the history of this one up to a place, and continues by itself."""
-    body: r.ForkBody = call.body
-    handle = await call.engine.fork(
-        await run_of(call), given(body.at), id=body.id or None, title=body.title, by=call.by
-    )
-    return await _view_of(call, handle)
+    return await _changed(call, call.engine.fork)
 
 
 @operation(
