@@ -61,7 +61,7 @@ async def _read(settings: Settings, given: dict[str, Any], since: str | None, li
     """The entries in the store."""
     try:
         from outlast.http.audit import Audit, AuditFilter
-        from outlast.http.shapes import audit_view
+        from outlast.views.server import audit_view
     except ImportError as error:
         raise NotSetUp(f"the server needs more packages: pip install 'outlast[server]' ({error})") from error
     store = open_settled(settings, readonly=True)

@@ -41,14 +41,14 @@ class StoredTokens:
         self._auth = auth
 
     async def create_token(self, name: str, role: Any, expires_s: float | None) -> NewTokenView:
-        from outlast.http.shapes import token_view
+        from outlast.views.server import token_view
         from outlast.views.types import NewTokenView
 
         secret, made = await self._auth.create("token", name, role, expires_s=expires_s, by=login_name())
         return NewTokenView(token=token_view(made), secret=secret)
 
     async def tokens(self) -> TokenListView:
-        from outlast.http.shapes import token_view
+        from outlast.views.server import token_view
         from outlast.views.types import TokenListView
 
         return TokenListView(tokens=tuple(map(token_view, await self._auth.list("token"))))

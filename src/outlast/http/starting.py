@@ -18,12 +18,12 @@ from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.http.problems import HttpError
-from outlast.http.shapes import StartedView
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.values.codec import decode, fetched
 from outlast.views.build import error_view
 from outlast.views.run_view import tally_of
+from outlast.views.server import StartedView
 
 if TYPE_CHECKING:
     from outlast.http.requests import StartBody

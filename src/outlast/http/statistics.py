@@ -6,8 +6,8 @@ import time
 
 from outlast.client import Engine
 from outlast.client.reader import RunFilter, RunSummary
-from outlast.http.shapes import Percentiles, StatisticsBucketView, StatisticsView, moment
 from outlast.lifecycle.status import TERMINAL, RunStatus
+from outlast.views.server import Percentiles, StatisticsBucketView, StatisticsView, moment
 
 MAX_RUNS = 5_000
 """The most runs that one request reads, the newest first."""

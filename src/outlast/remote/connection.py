@@ -35,6 +35,7 @@ FIRST_PATIENCE_S = 1.0
 PAUSE_S, MAX_PAUSE_S = 0.1, 2.0
 """The first pause before a request is repeated, and the longest."""
 TIMEOUT_S = 30.0
+PAGE = 1000
 LONG_POLL_S = 30.0
 """How long the server may wait for an event before it answers."""
 SILENCE_S = 45.0
@@ -101,6 +102,16 @@ class Connection:
     async def get(self, path: str, kind: type[T], **query: Any) -> T:
         """Read; repeated if it fails."""
         return await self._decoded("GET", path, kind, await self.send("GET", path, query=query))
+
+    async def pages(
+        self, path: str, kind: type[T], *, after: str | int = "", by: str = "cursor", **query: Any
+    ) -> AsyncIterator[T]:
+        """The pages of a list, from `after` on, which is sent as `by`."""
+        following: str | int | None = after
+        while following is not None:
+            page: Any = await self.get(path, kind, **query, limit=PAGE, **{by: following})
+            yield page
+            following = page.next
 
     async def post(
         self, path: str, kind: type[T], body: Mapping[str, Any], *, repeats: bool = False, key: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -29,17 +29,8 @@ from outlast.lifecycle.summary import RunSummary
 from outlast.services.sweeper import Report, RunCheck
 from outlast.store import Holding, Line, Listed, Tombstone, WorkerInfo
 from outlast.views import types as t
-from outlast.views.build import TIMES
+from outlast.views.build import TIMES, same_fields
 from outlast.views.times import micros
-
-S = TypeVar("S", bound=Struct)
-
-
-def _same(kind: type[S], view: Struct, **others: object) -> S:
-    """A struct whose fields are those of a view, except the `others`; fields that the view lacks keep their defaults."""
-    names = [name for name in kind.__struct_fields__ if name in view.__struct_fields__ and name not in others]
-    return kind(**{name: getattr(view, name) for name in names}, **others)
-
 
 # --- events
 
@@ -91,7 +82,7 @@ def attribute_of(value: t.Attribute | None) -> Any:
 
 def summary_of(view: t.RunView) -> RunSummary:
     """What a list says of a run. `exclusive` and `copied_to` are not sent."""
-    return _same(
+    return same_fields(
         RunSummary,
         view,
         created=micros(view.created) or 0,
@@ -116,11 +107,11 @@ def holding_of(view: t.RunView) -> Holding | None:
 
 def wait_of(view: t.WaitView) -> Wait:
     detail = view.schema if isinstance(view, t.QuestionView) else e.NULL
-    return _same(Wait, view, due=micros(view.due), since=micros(view.since) or 0, detail=detail)
+    return same_fields(Wait, view, due=micros(view.due), since=micros(view.since) or 0, detail=detail)
 
 
 def branch_of(view: t.BranchView) -> BranchSummary:
-    return _same(
+    return same_fields(
         BranchSummary,
         view,
         cause=view.cause or "",
@@ -134,7 +125,7 @@ def branch_of(view: t.BranchView) -> BranchSummary:
 
 
 def line_of(view: t.LogLineView) -> Line:
-    return _same(Line, view, time=micros(view.time) or 0)
+    return same_fields(Line, view, time=micros(view.time) or 0)
 
 
 # --- comparison
@@ -163,7 +154,7 @@ class WireComparison(Struct, frozen=True):
 
 
 def comparison_of(found: WireComparison) -> Comparison:
-    left, right = (_same(Side, side, ending=side.ending or "") for side in (found.left, found.right))
+    left, right = (same_fields(Side, side, ending=side.ending or "") for side in (found.left, found.right))
     ours = iter(entries_of([row.left for row in found.rows if row.left], left.run))
     theirs = iter(entries_of([row.right for row in found.rows if row.right], right.run))
     rows = [
@@ -186,7 +177,7 @@ def _given(raw: Raw) -> Raw | None:
 
 
 def verification_of(view: t.VerificationView) -> Verification:
-    return _same(Verification, view, violations=tuple(_same(Violation, each) for each in view.violations))
+    return same_fields(Verification, view, violations=tuple(same_fields(Violation, each) for each in view.violations))
 
 
 def diagnosis_of(view: t.ExaminationView) -> Diagnosis:
@@ -195,7 +186,7 @@ def diagnosis_of(view: t.ExaminationView) -> Diagnosis:
 
 
 def finding_of(view: t.FindingView) -> Finding:
-    return _same(Finding, view)
+    return same_fields(Finding, view)
 
 
 def repaired_of(view: t.ExaminationView) -> list[Finding]:
@@ -215,8 +206,8 @@ def progress_of(view: t.BulkView, outcomes: Iterable[t.BulkOutcomeView]) -> Prog
         status=view.status,
         created=micros(view.created) or 0,
         updated=micros(view.updated) or 0,
-        targets=[_same(Target, each) for each in known],
-        outcomes=[_same(Outcome, each) for each in known if each.result is not None],
+        targets=[same_fields(Target, each) for each in known],
+        outcomes=[same_fields(Outcome, each) for each in known if each.result is not None],
     )
 
 
@@ -231,12 +222,12 @@ def report_of(view: t.SweepReportView) -> Report:
 
 
 def tombstone_of(view: t.TombstoneView) -> Tombstone:
-    return _same(Tombstone, view, created=micros(view.created) or 0, deleted=micros(view.deleted) or 0)
+    return same_fields(Tombstone, view, created=micros(view.created) or 0, deleted=micros(view.deleted) or 0)
 
 
 def pruned_of(view: t.PrunedView) -> Pruned:
     times = {"first": micros(view.first) or 0, "last": micros(view.last) or 0}
-    return _same(Pruned, view, refused=Counter(view.refused), **times)
+    return same_fields(Pruned, view, refused=Counter(view.refused), **times)
 
 
 def workers_of(views: Iterable[t.WorkerView]) -> list[WorkerRuns]:
@@ -246,7 +237,7 @@ def workers_of(views: Iterable[t.WorkerView]) -> list[WorkerRuns]:
             each.live,
             micros(each.expires) or 0,
             micros(each.last_seen) or 0,
-            _same(WorkerInfo, each, started=micros(each.started) or 0, skew=each.skew_ms * 1000),
+            same_fields(WorkerInfo, each, started=micros(each.started) or 0, skew=each.skew_ms * 1000),
             list(each.runs),
         )
         for each in views
@@ -255,4 +246,4 @@ def workers_of(views: Iterable[t.WorkerView]) -> list[WorkerRuns]:
 
 def version_of(view: t.VersionView) -> Version:
     first, last = micros(view.first) or 0, micros(view.last) or 0
-    return _same(Version, view, first=first, last=last, is_stored=view.stored, is_today=view.current)
+    return same_fields(Version, view, first=first, last=last, is_stored=view.stored, is_today=view.current)

@@ -46,34 +46,22 @@ from outlast.lifecycle.explanation import Explanation
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.summary import RunSummary
 from outlast.remote import decode
-from outlast.remote.connection import LONG_POLL_S, Connection, fields, path_of
+from outlast.remote.connection import LONG_POLL_S, PAGE, Connection, fields, path_of
 from outlast.remote.decode import WireComparison, WireEvent
 from outlast.services.sweeper import STALE_AFTER_S, Report
 from outlast.store import Holding, Line, Page, RunFilter, Tombstone
 from outlast.values.attributes import checked_attributes, condition_text
 from outlast.values.codec import codec_for, encode
 from outlast.values.tracebacks import folded
+from outlast.views import server as s
 from outlast.views import types as t
 from outlast.views.build import attributes_view
 from outlast.views.times import micros
 
 P = ParamSpec("P")
 R = TypeVar("R")
-PAGE = 1000
 _ANY = codec_for(Any)
 _ENDINGS = (e.RunCompleted, e.RunFailed, e.RunCancelled, e.RunContinued)
-
-
-class _Ids(Struct):
-    runs: tuple[RunId, ...]
-    next: str | None
-
-
-class _Head(Struct):
-    version: int
-    branch: int
-    closed: bool
-    latest: RunId
 
 
 class _Ending(Struct):
@@ -86,15 +74,6 @@ class _Events(Struct):
     next: int | None
 
 
-class _Lines(Struct):
-    lines: tuple[t.LogLineView, ...]
-    next: int | None
-
-
-class _Nodes(Struct):
-    nodes: tuple[t.NodeView, ...]
-
-
 class _Run(Struct):
     run: RunId
 
@@ -103,46 +82,8 @@ class _Migrated(Struct):
     replay: DryRun
 
 
-class _Interval(Struct):
-    first: int
-    last: int
-
-
-class _Lineage(Struct):
-    intervals: tuple[_Interval, ...]
-
-
-class _Question(t.QuestionView, frozen=True, kw_only=True):
-    run: RunId
-
-
-class _Parameter(Struct):
-    name: str
-    schema: Any
-
-
-class _Workflow(Struct):
-    parameters: tuple[_Parameter, ...]
-
-
-class _Inbox(Struct):
-    questions: tuple[_Question, ...]
-    next: str | None
-
-
 class _Plan(Struct):
     would_append: tuple[WireEvent, ...]
-
-
-class Who(Struct, frozen=True):
-    """Who a token stands for."""
-
-    by: str
-    role: str
-
-
-class _Clock(Struct):
-    now: str
 
 
 class _Message(Struct):
@@ -192,29 +133,25 @@ class RemoteReader(Reader):
         self._connection = connection
 
     async def now(self) -> int:
-        return micros((await self._connection.get("/clock", _Clock)).now) or 0
+        return micros((await self._connection.get("/clock", s.ClockView)).now) or 0
 
     async def find(self, prefix: str) -> RunId:
-        wanted, cursor, runs = checked_run(prefix), cast("str | None", ""), list[RunId]()
-        while cursor is not None and len(runs) <= CANDIDATES:
-            found = await self._connection.get("/run-ids", _Ids, prefix=wanted, limit=PAGE, cursor=cursor)
-            runs += found.runs
-            cursor = found.next
+        wanted, runs = checked_run(prefix), list[RunId]()
+        async for page in self._connection.pages("/run-ids", s.RunIdListView, prefix=wanted):
+            runs += page.runs
+            if len(runs) > CANDIDATES:
+                break
         if not runs:
             raise NotFound(f"Workflow not found: the server {self._connection.address} has no run {prefix}")
         return one_of(runs, wanted)
 
     async def run_ids(self, *, unfinished: bool = False) -> AsyncIterator[RunId]:
-        seen, cursor = set[RunId](), ""
-        while True:
-            page = await self._connection.get("/run-ids", _Ids, unfinished=unfinished, limit=PAGE, cursor=cursor)
+        seen = set[RunId]()
+        async for page in self._connection.pages("/run-ids", s.RunIdListView, unfinished=unfinished):
             for run in page.runs:
                 if run not in seen:
                     seen.add(run)
                     yield run
-            if not page.next:
-                return
-            cursor = page.next
 
     async def get(self, run: RunId) -> RunSummary:
         return decode.summary_of(await self.summary(run))
@@ -257,15 +194,15 @@ class RemoteReader(Reader):
             cursor=query.after,
         )
 
-    async def end(self, run: RunId) -> _Head:
+    async def end(self, run: RunId) -> s.HeadView:
         """The end of a log."""
-        return await self._connection.get(path_of("runs", run, "head"), _Head)
+        return await self._connection.get(path_of("runs", run, "head"), s.HeadView)
 
     async def current_branch(self, run: RunId) -> int:
         return (await self.end(run)).branch
 
     async def lineage(self, run: RunId, branch: int | None = None) -> tuple[Interval, ...]:
-        found = await self._connection.get(path_of("runs", run, "lineage"), _Lineage, branch=branch)
+        found = await self._connection.get(path_of("runs", run, "lineage"), s.LineageView, branch=branch)
         return tuple((each.first, each.last) for each in found.intervals)
 
     async def events(
@@ -275,24 +212,20 @@ class RemoteReader(Reader):
             raise InvalidInput("give either a branch or everything")
         if after < 0:
             raise InvalidInput(f"after must be 0 or the number of an event, not {after}")
-        path, following = path_of("runs", run, "events"), cast("int | None", after)
-        while following is not None:
-            page = await self._connection.get(
-                path, _Events, node=node, branch=branch, everything=everything, after=following, limit=PAGE
-            )
+        query = {"node": node, "branch": branch, "everything": everything}
+        async for page in self._connection.pages(
+            path_of("runs", run, "events"), _Events, after=after, by="after", **query
+        ):
             for entry in decode.entries_of(page.events, run):
                 yield entry
-            following = page.next
 
     async def lines(
         self, run: RunId, *, node: str = "", attempt: int | None = None, after: int = 0
     ) -> AsyncIterator[Line]:
-        path, following = path_of("runs", run, "logs"), cast("int | None", after)
-        while following is not None:
-            page = await self._connection.get(path, _Lines, node=node, attempt=attempt, after=following, limit=PAGE)
+        path, query = path_of("runs", run, "logs"), {"node": node, "attempt": attempt}
+        async for page in self._connection.pages(path, s.LogListView, after=after, by="after", **query):
             for line in page.lines:
                 yield decode.line_of(line)
-            following = page.next
 
     async def verify(self, run: RunId, *, blobs: bool = True) -> Verification:
         view = await self._connection.get(path_of("runs", run, "verify"), t.VerificationView, blobs=blobs)
@@ -359,8 +292,8 @@ class RemoteEngine(Engine):
 
     async def parameters(self, workflow: str) -> dict[str, Any]:
         """The JSON Schema of each parameter of a workflow that the server knows; None if any value is accepted."""
-        found = await self.connection.get(path_of("workflows", workflow), _Workflow)
-        return {each.name: each.schema for each in found.parameters}
+        found = await self.connection.get(path_of("workflows", workflow), s.WorkflowView)
+        return {each.name: msgspec.json.decode(each.schema) for each in found.parameters}
 
     async def handle(self, run: str) -> RunHandle[Any]:
         return RunHandle(self, await self.find(run))
@@ -451,7 +384,7 @@ class RemoteEngine(Engine):
     async def question(self, run: RunId, interaction: str | None = None, *, wait: float = 0) -> Asked:
         """The open question that an answer to a run is for, and the run that asks it."""
         path = path_of("runs", run, "question")
-        found = await self.connection.get(path, _Question, interaction=interaction, wait=wait or None)
+        found = await self.connection.get(path, s.InboxItemView, interaction=interaction, wait=wait or None)
         return found.run, decode.wait_of(found)
 
     async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
@@ -544,7 +477,7 @@ class RemoteEngine(Engine):
     # --- what happened
 
     async def output(self, run: RunId, node: Node[..., Any] | str) -> Any:
-        found = await self.connection.get(path_of("runs", run, "nodes"), _Nodes)
+        found = await self.connection.get(path_of("runs", run, "nodes"), s.NodeListView)
         calls = {each.node: each for each in found.nodes}
         name = called_as(node, run, calls)
         if not name or calls[name].status != "completed":
@@ -587,9 +520,9 @@ class RemoteEngine(Engine):
         body = {"dry_run": dry_run, "stale_after": seconds(stale_after, "stale_after")}
         return decode.report_of(await self.connection.post("/sweep", t.SweepReportView, body, repeats=True))
 
-    async def who(self) -> Who:
+    async def who(self) -> s.SessionView:
         """Who sends these requests."""
-        return await self.connection.get("/session", Who)
+        return await self.connection.get("/session", s.SessionView)
 
     async def audit(self, limit: int, **query: Any) -> t.AuditListView:
         """Who changed what through the server, the newest first: up to `limit` entries."""
@@ -645,13 +578,8 @@ class RemoteBulk(Bulk):
         return (await self._connection.post("/bulk", _Run, body, key=key)).run
 
     async def progress(self, run: RunId) -> Progress:
-        path, outcomes = path_of("bulk", run), list[t.BulkOutcomeView]()
-        view = await self._connection.get(path, t.BulkView, limit=PAGE)
-        while True:
-            outcomes += view.outcomes
-            if view.next is None:
-                return decode.progress_of(view, outcomes)
-            view = await self._connection.get(path, t.BulkView, limit=PAGE, cursor=view.next)
+        pages = [page async for page in self._connection.pages(path_of("bulk", run), t.BulkView)]
+        return decode.progress_of(pages[-1], [each for page in pages for each in page.outcomes])
 
     async def retry(self, run: RunId, *, by: str = "") -> RunId:
         _check_by(by)
@@ -659,15 +587,11 @@ class RemoteBulk(Bulk):
 
     async def _questions(self, runs: Iterable[RunSummary]) -> dict[str, list[Wait]]:
         found: dict[str, list[Wait]] = {each.run: [] for each in runs}
-        cursor = ""
-        while True:
-            page = await self._connection.get("/inbox", _Inbox, limit=PAGE, cursor=cursor)
+        async for page in self._connection.pages("/inbox", s.InboxView):
             for each in page.questions:
                 if each.run in found:
                     found[each.run].append(decode.wait_of(each))
-            if page.next is None:
-                return found
-            cursor = page.next
+        return found
 
 
 class RemoteVersions(Versions):

@@ -36,14 +36,16 @@ if TYPE_CHECKING:
     from outlast.maintenance.transfer import Moved
     from outlast.services.sweeper import Report
 
-V = TypeVar("V", bound=t.View)
+S = TypeVar("S", bound=Struct)
 TIMES = frozenset({"due", "retry_at", "seen"})
 """Fields of events that are times."""
 
 
-def _same(view: type[V], source: object, **others: Any) -> V:
-    """A view whose fields are attributes of `source`, except the `others`."""
-    return view(**{name: getattr(source, name) for name in view.__struct_fields__ if name not in others}, **others)
+def same_fields(kind: type[S], source: object, **others: Any) -> S:
+    """A struct whose fields are attributes of `source`, except the `others`; fields that `source` lacks keep their
+    defaults."""
+    names = [name for name in kind.__struct_fields__ if name not in others and hasattr(source, name)]
+    return kind(**{name: getattr(source, name) for name in names}, **others)
 
 
 # --- runs
@@ -51,7 +53,7 @@ def _same(view: type[V], source: object, **others: Any) -> V:
 
 def run_view(summary: RunSummary, *, scratch: bytes = b"", holding: Holding | None = None) -> t.RunView:
     is_at_work = summary.status in AT_WORK
-    return _same(
+    return same_fields(
         *(t.RunView, summary),
         parent=summary.parent or None,
         attributes=attributes_view(summary.attributes),
@@ -69,7 +71,7 @@ def progress_of(scratch: bytes) -> tuple[t.ProgressView, ...]:
         found = msgspec.json.decode(scratch, type=list[_Progress]) if scratch else []
     except msgspec.DecodeError:
         return ()
-    return tuple(_same(t.ProgressView, each) for each in found)
+    return tuple(same_fields(t.ProgressView, each) for each in found)
 
 
 class _Progress(Struct):
@@ -85,7 +87,11 @@ def holder_view(holding: Holding) -> t.HolderView:
 
 
 def wait_view(wait: Wait) -> t.WaitView:
-    return _same(t.WaitView, wait, since=iso(wait.since or None), due=iso(wait.due))
+    return same_fields(t.WaitView, wait, since=iso(wait.since or None), due=iso(wait.due))
+
+
+def question_view(wait: Wait) -> t.QuestionView:
+    return same_fields(t.QuestionView, wait_view(wait), schema=wait.detail)
 
 
 def detail_view(
@@ -110,14 +116,18 @@ def detail_view(
         result=plain_numbers(outline.output),
         error=error_view(outline.error, outline.failed_node),
         successor=outline.successor or None,
-        nodes=tuple(node_view(name, node, tally.work.get(name, NO_WORK)) for name, node in state.nodes.items()),
+        nodes=node_views(tally),
         retired_nodes=tally.retired,
         steps=tuple(t.StepView(step=name, completed=done) for name, done in state.steps.items()),
         children=tuple(child_view(name, child, tally.workflows) for name, child in state.children.items()),
         files=tuple(files),
-        questions=tuple(_same(t.QuestionView, wait_view(each), schema=each.detail) for each in tally.questions),
+        questions=tuple(map(question_view, tally.questions)),
         actions=tuple(actions),
     )
+
+
+def node_views(tally: Tally) -> tuple[t.NodeView, ...]:
+    return tuple(node_view(name, node, tally.work.get(name, NO_WORK)) for name, node in tally.state.nodes.items())
 
 
 def node_view(name: str, node: NodeState, work: Work) -> t.NodeView:
@@ -140,7 +150,7 @@ def node_view(name: str, node: NodeState, work: Work) -> t.NodeView:
 
 
 def child_view(name: str, child: Child, workflows: dict[str, str]) -> t.ChildView:
-    return _same(
+    return same_fields(
         *(t.ChildView, child),
         run=name,
         workflow=workflows.get(name) or None,
@@ -151,14 +161,14 @@ def child_view(name: str, child: Child, workflows: dict[str, str]) -> t.ChildVie
 
 
 def error_view(error: Failure | None, node: str = "") -> t.ErrorView | None:
-    return _same(t.ErrorView, error, node=node or None) if error is not None else None
+    return same_fields(t.ErrorView, error, node=node or None) if error is not None else None
 
 
 def result_view(tally: Tally, result: Raw, files: Sequence[t.FileView] = ()) -> t.RunResultView:
     """The end of a run that a command waited for."""
     outline = tally.state.outline
     error = error_view(outline.error, outline.failed_node)
-    return _same(
+    return same_fields(
         *(t.RunResultView, outline),
         run=tally.run,
         status=tally.state.status,
@@ -174,7 +184,7 @@ def result_view(tally: Tally, result: Raw, files: Sequence[t.FileView] = ()) -> 
 def event_view(entry: Entry) -> t.EventView:
     """The fields of the event are kept apart: some events have a `branch` that is not the one they were appended to."""
     planned = planned_view(entry.event, entry.time)
-    return _same(t.EventView, planned, seq=entry.seq, branch=entry.branch, time=iso(entry.time))
+    return same_fields(t.EventView, planned, seq=entry.seq, branch=entry.branch, time=iso(entry.time))
 
 
 def planned_view(event: AnyEvent, now: int) -> t.PlannedEventView:
@@ -207,7 +217,7 @@ def attributes_view(attributes: Mapping[str, AttributeValue | None]) -> dict[str
 
 
 def branch_view(branch: BranchSummary) -> t.BranchView:
-    return _same(
+    return same_fields(
         *(t.BranchView, branch),
         current=branch.is_current,
         cause=branch.cause or None,
@@ -220,12 +230,13 @@ def branch_view(branch: BranchSummary) -> t.BranchView:
 
 
 def line_view(line: Line) -> t.LogLineView:
-    return _same(t.LogLineView, line, time=iso(line.time))
+    return same_fields(t.LogLineView, line, time=iso(line.time))
 
 
 def comparison_view(comparison: Comparison) -> t.ComparisonView:
     left, right = (
-        _same(t.ComparedSideView, side, ending=side.ending or None) for side in (comparison.left, comparison.right)
+        same_fields(t.ComparedSideView, side, ending=side.ending or None)
+        for side in (comparison.left, comparison.right)
     )
     rows = tuple(
         t.ComparedEventView(
@@ -236,7 +247,7 @@ def comparison_view(comparison: Comparison) -> t.ComparisonView:
         )
         for row in comparison.rows
     )
-    return _same(t.ComparisonView, comparison, same=comparison.is_same, left=left, right=right, rows=rows)
+    return same_fields(t.ComparisonView, comparison, same=comparison.is_same, left=left, right=right, rows=rows)
 
 
 def _change_view(change: Change) -> t.ChangeView:
@@ -248,12 +259,12 @@ def _change_view(change: Change) -> t.ChangeView:
 
 
 def verification_view(verification: Verification) -> t.VerificationView:
-    violations = tuple(_same(t.ViolationView, found) for found in verification.violations)
-    return _same(t.VerificationView, verification, sound=verification.is_sound, violations=violations)
+    violations = tuple(same_fields(t.ViolationView, found) for found in verification.violations)
+    return same_fields(t.VerificationView, verification, sound=verification.is_sound, violations=violations)
 
 
 def finding_view(finding: Finding) -> t.FindingView:
-    return _same(t.FindingView, finding)
+    return same_fields(t.FindingView, finding)
 
 
 def examination_view(
@@ -277,7 +288,7 @@ def examination_view(
 
 def version_view(version: Version) -> t.VersionView:
     times = {"first": iso(version.first), "last": iso(version.last)}
-    return _same(t.VersionView, version, **times, stored=version.is_stored, current=version.is_today)
+    return same_fields(t.VersionView, version, **times, stored=version.is_stored, current=version.is_today)
 
 
 def worker_view(worker: WorkerRuns) -> t.WorkerView:
@@ -298,18 +309,18 @@ def worker_view(worker: WorkerRuns) -> t.WorkerView:
 
 
 def sweep_view(report: Report, *, dry_run: bool) -> t.SweepReportView:
-    runs = tuple(_same(t.SweptRunView, each) for each in report.runs)
-    return _same(t.SweepReportView, report, reasons=dict(report.reasons), runs=runs, dry_run=dry_run)
+    runs = tuple(same_fields(t.SweptRunView, each) for each in report.runs)
+    return same_fields(t.SweepReportView, report, reasons=dict(report.reasons), runs=runs, dry_run=dry_run)
 
 
 def store_view(info: Info) -> t.StoreView:
     live = sum(worker.is_live for worker in info.workers)
     workers = t.WorkerCountView(live=live, gone=len(info.workers) - live)
-    return _same(t.StoreView, info, path=str(info.path), blobs=_blobs(info), workers=workers)
+    return same_fields(t.StoreView, info, path=str(info.path), blobs=_blobs(info), workers=workers)
 
 
 def backup_view(copied: Copied) -> t.BackupView:
-    return _same(t.BackupView, copied, path=str(copied.path), blobs=_blobs(copied))
+    return same_fields(t.BackupView, copied, path=str(copied.path), blobs=_blobs(copied))
 
 
 def _blobs(held: Info | Copied) -> t.BlobsView:
@@ -317,19 +328,19 @@ def _blobs(held: Info | Copied) -> t.BlobsView:
 
 
 def copied_view(moved: Moved) -> t.CopiedRunView:
-    return _same(t.CopiedRunView, moved, outcome=moved.how, why=moved.why or None)
+    return same_fields(t.CopiedRunView, moved, outcome=moved.how, why=moved.why or None)
 
 
 # --- deletion
 
 
 def tombstone_view(tombstone: Tombstone) -> t.TombstoneView:
-    return _same(t.TombstoneView, tombstone, created=iso(tombstone.created), deleted=iso(tombstone.deleted))
+    return same_fields(t.TombstoneView, tombstone, created=iso(tombstone.created), deleted=iso(tombstone.deleted))
 
 
 def pruned_view(found: Pruned, *, bulk: str | None = None, more: bool = False) -> t.PrunedView:
     times = {"first": iso(found.first or None), "last": iso(found.last or None)}
-    return _same(t.PrunedView, found, refused=dict(found.refused), bulk=bulk, more=more, **times)
+    return same_fields(t.PrunedView, found, refused=dict(found.refused), bulk=bulk, more=more, **times)
 
 
 # --- bulk actions

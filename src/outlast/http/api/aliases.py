@@ -7,11 +7,11 @@ from typing import Any
 
 from outlast.errors import NotFound
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.control import cancel_run, resume_run
 from outlast.http.api.people import approve_run, reject_run
 from outlast.http.operations import Call, operation
 from outlast.http.permissions import Permission
+from outlast.views import server as s
 from outlast.views import types as v
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Raw
 from msgspec.structs import asdict, fields
 
+from outlast.client import Engine
 from outlast.client.handle import RunHandle
 from outlast.functions.dry_replay import DryRun
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.runs import run_of
 from outlast.http.operations import Call, operation
 from outlast.http.recovery import one_line
@@ -22,8 +22,9 @@ from outlast.http.starting import value_of
 from outlast.lifecycle.diagnosis import HandOver
 from outlast.lifecycle.status import RunStatus
 from outlast.views import build
+from outlast.views import server as s
 from outlast.views import types as v
-from outlast.views.actions import planned, repair
+from outlast.views.actions import planned, planned_repair, repair
 
 log = logging.getLogger("outlast.http")
 
@@ -93,7 +94,7 @@ async def resume_run(call: Call) -> s.ResumedView:
     goes_on_already = recovered and status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPLETED)
     if status is not RunStatus.WAITING and not goes_on_already:
         run = (await call.engine.resume(run, by=call.by, force=call.body.force)).run
-    questions = tuple(map(s.question_view, await call.engine.questions(run)))
+    questions = tuple(map(build.question_view, await call.engine.questions(run)))
     now = await control_view(call, run)
     return s.ResumedView(run=run, status=now.status, branch=now.branch, recovered=recovered, questions=questions)
 
@@ -220,12 +221,22 @@ async def fork_run(call: Call) -> s.ControlView:
     return await _changed(call, call.engine.fork)
 
 
+async def _examined(engine: Engine, run: RunId, *, fix: bool, blobs: bool = True) -> v.ExaminationView:
+    """What the doctor finds about a run, and what a repair does, or would do."""
+    before = await engine.diagnose(run, blobs=blobs)
+    if not fix:
+        planned = [await planned_repair(engine, run, finding) for finding in before.remedies]
+        return build.examination_view(before, planned)
+    repairs: Sequence[v.RepairView] = await repair(engine, run) if before.remedies else ()
+    return build.examination_view(before, repairs, await engine.diagnose(run, blobs=blobs))
+
+
 @operation(
     "GET", "/runs/{run}/doctor", "runs:read", tag="repair", query=r.Verify, answers=v.ExaminationView, refuses=(404,)
 )
 async def examine_run(call: Call) -> v.ExaminationView:
     """Diagnose a run, and show what a repair would do. Nothing is changed."""
-    return await s.examined(call.engine, await run_of(call), fix=False, blobs=call.query.blobs)
+    return await _examined(call.engine, await run_of(call), fix=False, blobs=call.query.blobs)
 
 
 @operation(
@@ -241,4 +252,4 @@ async def examine_run(call: Call) -> v.ExaminationView:
 async def repair_run(call: Call) -> v.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
     call.note = "" if call.body.fix else "dry run"
-    return await s.examined(call.engine, await run_of(call), fix=call.body.fix, blobs=call.body.blobs)
+    return await _examined(call.engine, await run_of(call), fix=call.body.fix, blobs=call.body.blobs)

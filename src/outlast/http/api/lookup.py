@@ -11,15 +11,17 @@ import msgspec
 from outlast.errors import Damaged, InvalidInput, NotAsked, OutlastError, RunGone, StillRunning
 from outlast.history.ids import RunId, checked_run
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.runs import run_of
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, operation
+from outlast.lifecycle import status
 from outlast.store import RunFilter
 from outlast.views import build
+from outlast.views import server as s
 from outlast.views import types as v
 from outlast.views.times import iso
 
+UNFINISHED = tuple(sorted(status.UNFINISHED))
 _RUN: dict[str, Any] = {"tag": "runs", "refuses": (404,)}
 
 
@@ -31,7 +33,7 @@ async def list_run_ids(call: Call) -> s.RunIdListView:
     twice. A prefix of a deleted run, and of no other, is refused.
     """
     query: r.ListIds = call.query
-    wanted = RunFilter(prefix=query.prefix, statuses=s.UNFINISHED if query.unfinished else (), limit=query.limit)
+    wanted = RunFilter(prefix=query.prefix, statuses=UNFINISHED if query.unfinished else (), limit=query.limit)
     asked = (query.prefix, query.unfinished)
     by, _, after = after_of(asked, query.cursor).partition(":")
     if by == "log":
@@ -112,7 +114,7 @@ async def get_question(call: Call) -> s.InboxItemView:
         except Exception as error:  # of the workflow
             raise RunGone(f"run {run} failed and asks nothing") from error
     asking, wait = await call.engine.diagnostics.open_question(run, which)
-    return s.asked_item(asking, wait)
+    return s.asked_view(asking, wait)
 
 
 @operation("GET", "/clock", "runs:read", tag="service", answers=s.ClockView)

@@ -9,13 +9,13 @@ import msgspec
 from outlast.errors import InvalidInput
 from outlast.history.ids import RunId
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.runs import run_of
 from outlast.http.audit import AuditFilter
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, operation
 from outlast.http.starting import value_of
 from outlast.lifecycle.summary import shortened
+from outlast.views import server as s
 from outlast.views import types as v
 
 DECIDED = AuditFilter(is_decision=True, is_refused=False)
@@ -28,7 +28,8 @@ async def list_questions(call: Call) -> s.InboxView:
     query: r.Inbox = call.query
     after = after_of("inbox", query.cursor)
     found, next = await call.state.store.waits(kind="interaction", after=after, limit=query.limit)
-    return s.InboxView(questions=tuple(map(s.inbox_item, found)), next=cursor_of("inbox", next) or None)
+    questions = tuple(s.asked_view(each.run, each.wait) for each in found)
+    return s.InboxView(questions=questions, next=cursor_of("inbox", next) or None)
 
 
 @operation("GET", "/inbox/decided", "runs:read", tag="people", query=r.Inbox, answers=s.DecisionListView)

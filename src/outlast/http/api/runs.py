@@ -14,7 +14,6 @@ from outlast.errors import InvalidInput, NotFound, OutlastError
 from outlast.history.events import Value
 from outlast.history.ids import RunId, checked_run
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.cursors import after_of, cursor_of
 from outlast.http.operations import Call, Reply, operation
 from outlast.http.problems import HttpError, status_of
@@ -28,6 +27,7 @@ from outlast.services.tracing import valid_traceparent
 from outlast.store import BlobRef, Listed, RunFilter
 from outlast.values.attributes import checked_conditions
 from outlast.views import build
+from outlast.views import server as s
 from outlast.views import types as v
 from outlast.views.detail import read_detail
 from outlast.views.run_list import run_views
@@ -219,7 +219,7 @@ async def list_events(call: Call) -> s.EventListView:
 async def list_branches(call: Call) -> v.BranchTreeView:
     """List the branches of a run in the order they opened."""
     run = await run_of(call)
-    return s.branches_of(run, await call.engine.branches(run))
+    return v.BranchTreeView(run=run, branches=tuple(map(build.branch_view, await call.engine.branches(run))))
 
 
 @operation(
@@ -238,7 +238,9 @@ async def get_lineage(call: Call) -> s.LineageView:
 @operation("GET", "/runs/{run}/nodes", "runs:read", tag="runs", answers=s.NodeListView, refuses=(404,))
 async def list_nodes(call: Call) -> s.NodeListView:
     """List the nodes of a run."""
-    return await s.node_list(call.engine, await run_of(call))
+    run = await run_of(call)
+    tally = await tally_of(call.engine, run)
+    return s.NodeListView(run=run, nodes=build.node_views(tally), retired=tally.retired)
 
 
 @operation("GET", "/runs/{run}/logs", "runs:read", tag="runs", query=r.ListLogs, answers=s.LogListView, refuses=(404,))

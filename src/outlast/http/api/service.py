@@ -6,7 +6,6 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.runs import given
 from outlast.http.audit import AuditFilter
 from outlast.http.auth import COOKIE, SESSION_S, principal_of
@@ -15,6 +14,7 @@ from outlast.http.openapi import document
 from outlast.http.operations import OPERATIONS, Call, Reply, must_be_same_origin, operation
 from outlast.http.permissions import GRANTED
 from outlast.views import build
+from outlast.views import server as s
 from outlast.views import types as v
 
 

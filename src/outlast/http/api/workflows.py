@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import time
+from inspect import Parameter
+from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from outlast.errors import NotFound
+from outlast.errors import NotFound, OutlastError
 from outlast.functions import registry
+from outlast.functions.decorators import Workflow
+from outlast.history.events import NULL
 from outlast.http import requests as r
-from outlast.http import shapes as s
 from outlast.http.api.runs import given
 from outlast.http.operations import Call, operation
 from outlast.http.starting import known_workflow
 from outlast.http.statistics import statistics_of
+from outlast.lifecycle.timeline.phrases import plain_numbers
+from outlast.values.arguments import Arguments
+from outlast.values.schemas import schema_of
 from outlast.views import build
+from outlast.views import server as s
 from outlast.views import types as v
 
 WEEK = 7 * 86_400_000_000
@@ -25,13 +32,13 @@ WEEK = 7 * 86_400_000_000
 async def list_workflows(_: Call) -> s.WorkflowListView:
     """List the workflows that this server can start, with their parameters."""
     names = sorted(registry.user_names())
-    return s.WorkflowListView(workflows=tuple(s.workflow_view(known_workflow(name)) for name in names))
+    return s.WorkflowListView(workflows=tuple(workflow_view(known_workflow(name)) for name in names))
 
 
 @operation("GET", "/workflows/{workflow}", "workflows:read", tag="workflows", answers=s.WorkflowView, refuses=(404,))
 async def get_workflow(call: Call) -> s.WorkflowView:
     """Get one workflow that this server can start."""
-    return s.workflow_view(known_workflow(call.path["workflow"]))
+    return workflow_view(known_workflow(call.path["workflow"]))
 
 
 @operation(
@@ -85,3 +92,42 @@ async def compare_versions(call: Call) -> s.VersionDiffView:
         if version not in known:
             raise NotFound(f"no run of workflow {name[:200]} is of version {version[:64]}")
     return s.VersionDiffView(old=query.old, new=query.new, diff=await call.engine.versions.diff(query.old, query.new))
+
+
+def workflow_view(workflow: Workflow[..., Any]) -> s.WorkflowView:
+    arguments = workflow._arguments
+    parameters = tuple(
+        s.ParameterView(
+            name=name,
+            required=parameter.default is parameter.empty and parameter.kind not in _STARS,
+            schema=_schema(arguments, name),
+            default=_default(arguments, name, parameter),
+        )
+        for name, parameter in arguments.signature.parameters.items()
+    )
+    return s.WorkflowView(
+        workflow=workflow.name,
+        version=workflow.version,
+        entry=workflow._spec.entry,
+        doc=(workflow.fn.__doc__ or "").strip(),
+        parameters=parameters,
+    )
+
+
+_STARS = (2, 4)  # inspect.Parameter.VAR_POSITIONAL and VAR_KEYWORD
+
+
+def _default(arguments: Arguments, name: str, parameter: Parameter) -> v.Value | UnsetType:
+    if parameter.default is parameter.empty:
+        return UNSET
+    try:
+        return plain_numbers(arguments.codec(name).encode(parameter.default, name))
+    except OutlastError:
+        return UNSET
+
+
+def _schema(arguments: Arguments, name: str) -> v.Value:
+    try:
+        return schema_of(arguments.codec(name).annotation)
+    except OutlastError:  # a type that has no JSON Schema
+        return NULL

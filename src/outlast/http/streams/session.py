@@ -10,10 +10,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from outlast.history.ids import RunId
 from outlast.http import page
 from outlast.http.auth import Principal
-from outlast.http.shapes import question_view
 from outlast.http.state import ServerState
 from outlast.http.streams.feed import Feed, Feeds, encode, one_line
-from outlast.views.build import error_view, line_view
+from outlast.views.build import error_view, line_view, question_view
 
 HEARTBEAT_S = 15.0
 """Without other messages, one is sent this often."""

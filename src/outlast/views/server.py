@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from inspect import Parameter
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
 
-from outlast.client import Engine
-from outlast.errors import OutlastError
-from outlast.functions.decorators import Workflow
-from outlast.history.events import NULL
 from outlast.history.ids import RunId
-from outlast.http.audit import AuditEntry
-from outlast.http.auth import Credential
-from outlast.http.permissions import Role
-from outlast.lifecycle import status
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
-from outlast.lifecycle.timeline.phrases import plain_numbers
-from outlast.store import Due
-from outlast.values.arguments import Arguments
-from outlast.values.schemas import schema_of
-from outlast.views import build
-from outlast.views.actions import planned_repair
-from outlast.views.actions import repair as repaired
-from outlast.views.build import (
-    branch_view,
-    wait_view,
-)
-from outlast.views.run_view import NO_WORK, tally_of
+from outlast.views.build import same_fields, wait_view
 from outlast.views.times import iso
 from outlast.views.types import (
     AuditEntryView,
-    BranchTreeView,
     ErrorView,
     EventView,
-    ExaminationView,
     LogLineView,
     NodeView,
     PlannedEventView,
@@ -50,8 +26,6 @@ from outlast.views.types import (
     Value,
     View,
 )
-
-UNFINISHED = tuple(sorted(status.UNFINISHED))
 
 
 class ParameterView(View, frozen=True, kw_only=True):
@@ -168,7 +142,7 @@ class EventListView(View, frozen=True, kw_only=True):
 class RunIdListView(View, frozen=True, kw_only=True):
     """Ids of runs. `next` is the cursor of the next page, null at the end."""
 
-    runs: tuple[str, ...]
+    runs: tuple[RunId, ...]
     next: str | None
 
 
@@ -180,7 +154,7 @@ class HeadView(View, frozen=True, kw_only=True):
     version: int
     branch: int
     closed: bool
-    latest: str
+    latest: RunId
 
 
 class EndingView(View, frozen=True, kw_only=True):
@@ -267,7 +241,7 @@ class ResumedView(ControlView, frozen=True, kw_only=True):
 class InboxItemView(QuestionView, frozen=True, kw_only=True):
     """An open question and the run that asks it."""
 
-    run: str
+    run: RunId
 
 
 class InboxView(View, frozen=True, kw_only=True):
@@ -300,7 +274,7 @@ class SessionView(View, frozen=True, kw_only=True):
     """Who sends this request."""
 
     by: str
-    role: Role
+    role: Literal["viewer", "operator", "admin"]
     kind: str
     permissions: tuple[str, ...]
     expires: Time | None
@@ -319,102 +293,18 @@ def time_of(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def token_view(found: Credential) -> TokenView:
-    return TokenView(
-        id=found.id,
-        name=found.name,
-        role=found.role,
-        created=time_of(found.created),
-        expires=time_of(found.expires),
-        used=time_of(found.used),
-        by=found.by,
-    )
+def token_view(found: Any) -> TokenView:
+    times = {name: time_of(getattr(found, name)) for name in ("created", "expires", "used")}
+    return same_fields(TokenView, found, **times)
 
 
-def audit_view(entry: AuditEntry) -> AuditEntryView:
-    known = {name: getattr(entry, name) for name in AuditEntryView.__struct_fields__ if name != "time"}
-    return AuditEntryView(time=moment(entry.time), **known)
+def audit_view(entry: Any) -> AuditEntryView:
+    return same_fields(AuditEntryView, entry, time=moment(entry.time))
 
 
-def decision_view(entry: AuditEntry) -> DecisionView:
-    return DecisionView(
-        run=entry.subject,
-        interaction=entry.interaction,
-        text=entry.text,
-        answer=entry.answer,
-        by=entry.by,
-        time=moment(entry.time),
-    )
+def decision_view(entry: Any) -> DecisionView:
+    return same_fields(DecisionView, entry, run=entry.subject, time=moment(entry.time))
 
 
-def workflow_view(workflow: Workflow[..., Any]) -> WorkflowView:
-    arguments = workflow._arguments
-    parameters = tuple(
-        ParameterView(
-            name=name,
-            required=parameter.default is parameter.empty and parameter.kind not in _STARS,
-            schema=_schema(arguments, name),
-            default=_default(arguments, name, parameter),
-        )
-        for name, parameter in arguments.signature.parameters.items()
-    )
-    return WorkflowView(
-        workflow=workflow.name,
-        version=workflow.version,
-        entry=workflow._spec.entry,
-        doc=(workflow.fn.__doc__ or "").strip(),
-        parameters=parameters,
-    )
-
-
-_STARS = (2, 4)  # inspect.Parameter.VAR_POSITIONAL and VAR_KEYWORD
-
-
-def _default(arguments: Arguments, name: str, parameter: Parameter) -> Value | UnsetType:
-    if parameter.default is parameter.empty:
-        return UNSET
-    try:
-        return plain_numbers(arguments.codec(name).encode(parameter.default, name))
-    except OutlastError:
-        return UNSET
-
-
-def _schema(arguments: Arguments, name: str) -> Value:
-    try:
-        return schema_of(arguments.codec(name).annotation)
-    except OutlastError:  # a type that has no JSON Schema
-        return NULL
-
-
-async def node_list(engine: Engine, run: RunId) -> NodeListView:
-    tally = await tally_of(engine, run)
-    nodes = tuple(
-        build.node_view(name, node, tally.work.get(name, NO_WORK)) for name, node in tally.state.nodes.items()
-    )
-    return NodeListView(run=run, nodes=nodes, retired=tally.retired)
-
-
-def question_view(wait: Wait) -> QuestionView:
-    return QuestionView(**asdict(wait_view(wait)), schema=wait.detail)
-
-
-def inbox_item(due: Due) -> InboxItemView:
-    return asked_item(due.run, due.wait)
-
-
-def asked_item(run: str, wait: Wait) -> InboxItemView:
-    return InboxItemView(run=run, **asdict(wait_view(wait)), schema=wait.detail)
-
-
-async def examined(engine: Engine, run: RunId, *, fix: bool, blobs: bool = True) -> ExaminationView:
-    """What the doctor finds about a run, and what a repair does, or would do."""
-    before = await engine.diagnose(run, blobs=blobs)
-    if not fix:
-        planned = [await planned_repair(engine, run, finding) for finding in before.remedies]
-        return build.examination_view(before, planned)
-    repairs: Sequence[RepairView] = await repaired(engine, run) if before.remedies else ()
-    return build.examination_view(before, repairs, await engine.diagnose(run, blobs=blobs))
-
-
-def branches_of(run: RunId, found: Iterable[Any]) -> BranchTreeView:
-    return BranchTreeView(run=run, branches=tuple(map(branch_view, found)))
+def asked_view(run: RunId, wait: Wait) -> InboxItemView:
+    return same_fields(InboxItemView, wait_view(wait), run=run, schema=wait.detail)
