@@ -27,6 +27,7 @@ from outlast.errors import AlreadyExists, NotAsked, NotFound, OutlastError, RunG
 from outlast.functions.workflow_import import load
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.history.record import Kind
 from outlast.store import Append, Outcome, Store
 from outlast.stores.memory import MemoryStore
 from outlast.testing.crashes import RUN, Round, Story, crash_loop
@@ -960,6 +961,42 @@ def test_the_loop_notices_a_store_that_answers_without_keeping(tmp_path: Path) -
         with crash_loop(example("first_workflow"), ForgetfulStoreFactory(tmp_path)) as loop:
             for call in range(1, 10):
                 loop.strike(Fault("die_after", call))
+
+    with pytest.raises((AssertionError, OutlastError)):
+        any_point()
+
+
+class Unfenced(MemoryStore):
+    """Accepts the append of an owner whose run was taken over."""
+
+    async def append(self, batch: Sequence[Append]) -> list[Outcome]:
+        moved = []
+        for each in batch:
+            head, record = self.memory.heads.get(each.record.run), each.record
+            if head is not None and record.kind is Kind.OWNER and head.version >= record.first:
+                first = head.version + 1
+                each = replace(
+                    each,
+                    record=replace(record, first=first),
+                    head=replace(each.head, version=first + record.count - 1),
+                )
+                self.memory.heads[record.run] = replace(head, epoch=record.epoch)
+            moved.append(each)
+        return await super().append(moved)
+
+
+class UnfencedStoreFactory(MemoryStoreFactory):
+    def open(self) -> Store:
+        return Unfenced(self.memory)
+
+
+def test_the_loop_notices_a_store_that_forgets_the_epoch(tmp_path: Path) -> None:
+    """P3."""
+
+    def any_point() -> None:
+        with crash_loop(example("first_workflow"), UnfencedStoreFactory(tmp_path)) as loop:
+            for call in range(1, len(loop.whole.calls) + 1):
+                loop.strike(Fault("late", call))
 
     with pytest.raises((AssertionError, OutlastError)):
         any_point()

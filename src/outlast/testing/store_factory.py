@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,10 @@ class MemoryStoreFactory(StoreFactory):
 
 
 class LateCalls:
-    """Delivers the last call of a dead process right after the takeover of its successor was appended; `judge` gets
-    the outcomes."""
+    """Delivers the last call of a dead process right after the takeover of its successor was appended."""
 
-    def __init__(self, store: Store, faults: Faults, judge: Callable[[list[Any]], None] = lambda _: None) -> None:
-        self.__dict__.update(_store=store, _faults=faults, _judge=judge)
+    def __init__(self, store: Store, faults: Faults) -> None:
+        self.__dict__.update(_store=store, _faults=faults)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -75,5 +74,5 @@ class LateCalls:
     async def append(self, batch: Sequence[Append]) -> list[Outcome]:
         outcomes: list[Outcome] = await self._store.append(batch)
         if batch[0].record.kind is Kind.TAKEOVER and outcomes[0] is LANDED:
-            self._judge(await self._faults.deliver_held_back("late"))
+            await self._faults.deliver_held_back("late")
         return outcomes
