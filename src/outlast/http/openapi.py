@@ -155,7 +155,7 @@ def _responses(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
         found[str(status)] = response
     refused = {*operation.refuses, *((400, 408, 413, 415, 422) if operation.body is not None else (422,))}
     if "{run}" in operation.path:
-        refused.add(410)
+        refused |= {404, 410}
     refused |= set(_ALWAYS) if operation.permission else {421, 429, 503}
     for status in sorted(refused):
         problem = {"schema": known[_key(Problem)]}

@@ -1,6 +1,7 @@
 """The table of operations, and what follows from it: routes, validation, permissions.
 
-An operation is a function with its method, path, permission, and the types of its query, body and answer (msgspec structs).
+An operation is a function with its method, path and permission. The types of its query, body and answer (msgspec structs)
+are those of its parameters and of what it returns.
 `openapi` writes the document from the same table.
 """
 
@@ -11,7 +12,8 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias, get_args, get_origin
+from types import NoneType
+from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct, ValidationError
@@ -31,6 +33,7 @@ from outlast.http.state import ServerState
 
 log = logging.getLogger("outlast.http")
 
+T = TypeVar("T")
 JSON = "application/json"
 BASE = "/api/v1"
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -40,15 +43,13 @@ _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 class Call:
     """One request to an operation: its validated parts, who sends it, and the server."""
 
-    __slots__ = ("body", "decision", "note", "path", "principal", "query", "request", "state", "subject")
+    __slots__ = ("decision", "note", "path", "principal", "request", "state", "subject")
 
     def __init__(self, request: Request, state: ServerState, principal: Principal, path: Mapping[str, str]) -> None:
         self.request = request
         self.state = state
         self.principal = principal
         self.path = path
-        self.query: Any = None
-        self.body: Any = None
         self.subject = next(iter(path.values()), "")
         """What the request is about, for the audit; a handler sets it if it is not in the path."""
         self.note = ""
@@ -71,15 +72,15 @@ class Call:
             raise HttpError("http.forbidden", detail)
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, Generic[T], frozen=True):
     """An answer with another status than the operation's own, or with headers."""
 
-    value: Any
+    value: T
     status: int = 0
     headers: dict[str, str] = {}
 
 
-Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
+Handler: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 class Operation(Struct, frozen=True, kw_only=True):
@@ -117,23 +118,26 @@ OPERATIONS: list[Operation] = []
 def operation(
     method: str, path: str, permission: Permission | None, *, tag: str, base: str = BASE, **options: Any
 ) -> Callable[[Handler], Handler]:
-    """Add the function to the table. The first line of its docstring is the summary."""
+    """Add the function to the table. The first line of its docstring is the summary. Its parameters `query` and `body`, and
+    what it returns, are of the types of the operation. A body is required if one of its fields is."""
 
     def add(handler: Handler) -> Handler:
         summary, _, rest = (handler.__doc__ or "").strip().partition("\n")
-        id = options.pop("id", handler.__name__)
-        found = Operation(
-            id=id,
-            method=method,
-            path=base + path,
-            permission=permission,
-            handler=handler,
-            summary=summary,
-            description=" ".join(rest.split()),
-            tag=tag,
-            **options,
-        )
-        OPERATIONS.append(found)
+        types = get_type_hints(handler)
+        answers, body = types["return"], types.get("body")
+        if get_origin(answers) is Reply:
+            (answers,) = get_args(answers)
+        found: dict[str, Any] = {
+            "id": handler.__name__,
+            "answers": None if answers is NoneType else answers,
+            "query": types.get("query"),
+            "body": body,
+            "body_required": body is not None and any(field.required for field in fields(body)),
+        }
+        about = {"summary": summary, "description": " ".join(rest.split()), "tag": tag}
+        place = {"method": method, "path": base + path, "permission": permission, "handler": handler}
+        operation = Operation(**{**found, **place, **about, **options})
+        OPERATIONS.append(operation)
         return handler
 
     return add
@@ -201,12 +205,13 @@ async def perform(operation: Operation, request: Request) -> Response:
 
 async def _answer(operation: Operation, call: Call) -> Response:
     await _authorise(operation, call)
-    call.query = _query(operation, call.request)
+    given = {"query": _query(operation, call.request)}
     if not call.state.is_ready and operation.permission is not None:
         raise unavailable("the server is starting: recovery is not complete")
     if operation.body is not None:
-        call.body = await _body(operation, call.request, call.state)
-    return _response(operation, await operation.handler(call))
+        given["body"] = await _body(operation, call.request, call.state)
+    given = {name: part for name, part in given.items() if part is not None}
+    return _response(operation, await operation.handler(call, **given))
 
 
 async def _recorded(operation: Operation, call: Call, status: int, code: str) -> None:

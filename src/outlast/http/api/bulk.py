@@ -39,14 +39,12 @@ PERMISSION: dict[Action, Permission] = {
     "/bulk/preview",
     "runs:bulk",
     tag="bulk",
-    body=r.PreviewBody,
-    answers=v.BulkPreviewView,
     audited=False,
+    body_required=True,
     example={"filter": {"status": ["waiting"], "workflow": "refund"}},
 )
-async def preview_bulk(call: Call) -> v.BulkPreviewView:
+async def preview_bulk(call: Call, body: r.PreviewBody) -> v.BulkPreviewView:
     """Count the runs that match a filter, or that are named, and for each action those that allow it. Nothing is changed."""
-    body: r.PreviewBody = call.body
     chosen = partial(matches, query=body.filter)
     found = await call.engine.bulk.preview(filter_of(body.filter), chosen, runs=body.runs or None)
     return v.BulkPreviewView(matched=found.matched, allowed=found.allowed, skipped=found.skipped)
@@ -57,21 +55,18 @@ async def preview_bulk(call: Call) -> v.BulkPreviewView:
     "/bulk",
     "runs:bulk",
     tag="bulk",
-    body=r.BulkBody,
-    answers=v.BulkView,
     statuses=(201,),
     refuses=(409,),
     headers={"Idempotency-Key": "The same key is the same bulk action: the one that exists is answered."},
     example={"action": "cancel", "filter": {"status": ["waiting"], "workflow": "refund"}, "reason": "recalled"},
 )
-async def start_bulk(call: Call) -> Reply:
+async def start_bulk(call: Call, body: r.BulkBody) -> Reply[v.BulkView]:
     """Confirm a bulk action on the runs that match a filter now, or on the runs that are named.
 
     The runs are fixed by this. A run of the workflow `outlast.bulk` carries the action out, also after a crash. The
     permission of the action is needed too: `runs:cancel`, `runs:pause`, `runs:resume`, `runs:retry` or `runs:delete`, and
     `runs:answer` for the others.
     """
-    body: r.BulkBody = call.body
     call.must_be_allowed(PERMISSION[body.action])
     if (body.filter is UNSET) is not bool(body.runs):
         raise HttpError("http.invalid", "give a filter or runs", field="body.filter")
@@ -102,18 +97,15 @@ async def start_bulk(call: Call) -> Reply:
     "/prune",
     "runs:delete",
     tag="bulk",
-    body=r.PruneBody,
-    answers=v.PrunedView,
     statuses=(200, 201),
     example={"older": 2_592_000, "workflow": "digest", "dry_run": True},
 )
-async def prune_runs(call: Call) -> Reply:
+async def prune_runs(call: Call, body: r.PruneBody) -> Reply[v.PrunedView]:
     """Delete the runs that ended long ago.
 
     200 with `dry_run`, or if no run matches. Otherwise 201: the bulk action `bulk` deletes the runs that match now, up to
     10,000. Held runs are kept, and so are those that can be resumed, unless with `force`.
     """
-    body: r.PruneBody = call.body
     limit = sys.maxsize if body.dry_run else MAX_RUNS
     report, found, more = await call.engine._deletions.candidates(
         body.older, body.workflow, body.status or None, force=body.force, limit=limit
@@ -128,10 +120,9 @@ async def prune_runs(call: Call) -> Reply:
     return Reply(build.pruned_view(report, bulk=bulk, more=more), 201, {"Location": f"/api/v1/bulk/{bulk}"})
 
 
-@operation("GET", "/bulk/{run}", "runs:read", tag="bulk", query=r.BulkResults, answers=v.BulkView, refuses=(404,))
-async def get_bulk(call: Call) -> v.BulkView:
+@operation("GET", "/bulk/{run}", "runs:read", tag="bulk")
+async def get_bulk(call: Call, query: r.BulkResults) -> v.BulkView:
     """Get a bulk action with its progress and a result for each run."""
-    query: r.BulkResults = call.query
     run, result = await run_of(call), given(query.result)
     about = [run, result]
     first = int(after_of(about, query.cursor) or 0)
@@ -139,10 +130,8 @@ async def get_bulk(call: Call) -> v.BulkView:
     return msgspec.structs.replace(found, next=cursor_of(about, str(next)) if next is not None else None)
 
 
-@operation(
-    "POST", "/bulk/{run}/retry", "runs:bulk", tag="bulk", answers=v.BulkView, statuses=(201,), refuses=(404, 409)
-)
-async def retry_bulk(call: Call) -> Reply:
+@operation("POST", "/bulk/{run}/retry", "runs:bulk", tag="bulk", statuses=(201,), refuses=(409,))
+async def retry_bulk(call: Call) -> Reply[v.BulkView]:
     """Try the runs of a bulk action again that failed or were not reached, as a new bulk action."""
     run = await run_of(call)
     found = await call.engine.bulk.progress(run)
@@ -150,7 +139,7 @@ async def retry_bulk(call: Call) -> Reply:
     return await _started(call, await call.engine.bulk.retry(run, by=call.by))
 
 
-async def _started(call: Call, run: RunId) -> Reply:
+async def _started(call: Call, run: RunId) -> Reply[v.BulkView]:
     found, _ = build.bulk_view(await call.engine.bulk.progress(run))
     call.subject, call.note = run, f"{found.action} {counted(found.confirmed, 'run')}"
     if found.action in ANSWERS:

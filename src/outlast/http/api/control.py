@@ -28,8 +28,8 @@ from outlast.views.actions import planned, planned_repair, repair
 
 log = logging.getLogger("outlast.http")
 
-_VERB: dict[str, Any] = {"tag": "control", "answers": s.ControlView, "refuses": (404, 409)}
-_BRANCHING: dict[str, Any] = {**_VERB, "tag": "branches"}
+_VERB: dict[str, Any] = {"tag": "control", "refuses": (409,)}
+_BRANCHING: dict[str, Any] = {"tag": "branches", "refuses": (409,)}
 
 
 async def control_view(call: Call, run: RunId) -> s.ControlView:
@@ -37,9 +37,11 @@ async def control_view(call: Call, run: RunId) -> s.ControlView:
     return s.ControlView(run=run, status=summary.status, branch=summary.branch)
 
 
-async def _changed(call: Call, verb: Callable[..., Awaitable[RunId | RunHandle[Any]]]) -> s.ControlView:
+async def _changed(
+    call: Call, verb: Callable[..., Awaitable[RunId | RunHandle[Any]]], body: r.Body | None = None
+) -> s.ControlView:
     """The run after a verb, whose arguments are in the body."""
-    found = await verb(await run_of(call), by=call.by, **arguments_of(call.body))
+    found = await verb(await run_of(call), by=call.by, **arguments_of(body))
     return await control_view(call, found.run if isinstance(found, RunHandle) else found)
 
 
@@ -63,27 +65,20 @@ async def begin_run(call: Call) -> s.ControlView:
     return await _changed(call, call.engine.begin)
 
 
-@operation("POST", "/runs/{run}/pause", "runs:pause", body=r.ReasonBody, body_required=False, **_VERB)
-async def pause_run(call: Call) -> s.ControlView:
+@operation("POST", "/runs/{run}/pause", "runs:pause", **_VERB)
+async def pause_run(call: Call, body: r.ReasonBody) -> s.ControlView:
     """Pause a run where it can go on later."""
-    return await _changed(call, call.engine.pause)
+    return await _changed(call, call.engine.pause, body)
 
 
-@operation("POST", "/runs/{run}/cancel", "runs:cancel", body=r.CancelBody, body_required=False, **_VERB)
-async def cancel_run(call: Call) -> s.ControlView:
+@operation("POST", "/runs/{run}/cancel", "runs:cancel", **_VERB)
+async def cancel_run(call: Call, body: r.CancelBody) -> s.ControlView:
     """Cancel a run; a worker executes the clean-up of its code."""
-    return await _changed(call, call.engine.cancel)
+    return await _changed(call, call.engine.cancel, body)
 
 
-@operation(
-    "POST",
-    "/runs/{run}/resume",
-    "runs:resume",
-    body=r.ResumeBody,
-    body_required=False,
-    **{**_VERB, "answers": s.ResumedView},
-)
-async def resume_run(call: Call) -> s.ResumedView:
+@operation("POST", "/runs/{run}/resume", "runs:resume", **_VERB)
+async def resume_run(call: Call, body: r.ResumeBody) -> s.ResumedView:
     """Resume a run that was interrupted, is paused or held, or failed and is recoverable.
 
     What is inconsistent is repaired first. A run that waits for a person is answered with its questions.
@@ -93,7 +88,7 @@ async def resume_run(call: Call) -> s.ResumedView:
     status = (await call.engine.get(run)).status
     goes_on_already = recovered and status in (RunStatus.CREATED, RunStatus.RUNNING, RunStatus.COMPLETED)
     if status is not RunStatus.WAITING and not goes_on_already:
-        run = (await call.engine.resume(run, by=call.by, force=call.body.force)).run
+        run = (await call.engine.resume(run, by=call.by, force=body.force)).run
     questions = tuple(map(build.question_view, await call.engine.questions(run)))
     now = await control_view(call, run)
     return s.ResumedView(run=run, status=now.status, branch=now.branch, recovered=recovered, questions=questions)
@@ -111,25 +106,18 @@ async def _recovered(call: Call, run: RunId) -> tuple[v.RepairView, ...]:
     return tuple(repairs)
 
 
-@operation("POST", "/runs/{run}/retry", "runs:retry", body=r.RetryBody, body_required=False, **_VERB)
-async def retry_run(call: Call) -> s.ControlView:
+@operation("POST", "/runs/{run}/retry", "runs:retry", **_VERB)
+async def retry_run(call: Call, body: r.RetryBody) -> s.ControlView:
     """Execute a node again and continue from there."""
-    return await _changed(call, call.engine.retry)
+    return await _changed(call, call.engine.retry, body)
 
 
-@operation(
-    "DELETE",
-    "/runs/{run}",
-    "runs:delete",
-    query=r.DeleteRun,
-    **{**_VERB, "answers": v.TombstoneView},
-)
-async def delete_run(call: Call) -> v.TombstoneView:
+@operation("DELETE", "/runs/{run}", "runs:delete", **_VERB)
+async def delete_run(call: Call, query: r.DeleteRun) -> v.TombstoneView:
     """Delete a run that has ended: its log, its lines, and the blobs that no other run names.
 
     A tombstone keeps its id and its idempotency key from being used again. Cancel an unfinished run first.
     """
-    query: r.DeleteRun = call.query
     found = await call.engine.delete(await run_of(call), force=query.force, by=call.by, reason=query.reason)
     call.note = f"{found.workflow}, {found.status}"
     return build.tombstone_view(found)
@@ -139,62 +127,49 @@ async def delete_run(call: Call) -> v.TombstoneView:
     "POST",
     "/runs/{run}/plan",
     "runs:read",
-    body=r.PlanBody,
     audited=False,
     example={"action": "jump", "to": "fetch"},
-    **{**_VERB, "answers": v.PlanView},
+    **_VERB,
 )
-async def plan_action(call: Call) -> v.PlanView:
+async def plan_action(call: Call, body: r.PlanBody) -> v.PlanView:
     """Show the events that an action would append to a run.
 
     Nothing is changed, and what the action would refuse is refused.
     """
-    return await planned(call.engine, await run_of(call), by=call.by, **arguments_of(call.body))
+    return await planned(call.engine, await run_of(call), by=call.by, **arguments_of(body))
 
 
 @operation(
-    "POST",
-    "/runs/{run}/jump",
-    "runs:jump",
-    body=r.JumpBody,
-    example={"to": "fetch", "reason": "the feed has moved"},
-    **_BRANCHING,
+    "POST", "/runs/{run}/jump", "runs:jump", example={"to": "fetch", "reason": "the feed has moved"}, **_BRANCHING
 )
-async def jump_run(call: Call) -> s.ControlView:
+async def jump_run(call: Call, body: r.JumpBody) -> s.ControlView:
     """Go back to an event, a node or a question, and continue from there as a new branch."""
-    return await _changed(call, call.engine.jump)
+    return await _changed(call, call.engine.jump, body)
 
 
-@operation("POST", "/runs/{run}/rewind", "runs:rewind", body=r.RewindBody, body_required=False, **_BRANCHING)
-async def rewind_run(call: Call) -> s.ControlView:
+@operation("POST", "/runs/{run}/rewind", "runs:rewind", **_BRANCHING)
+async def rewind_run(call: Call, body: r.RewindBody) -> s.ControlView:
     """Go back over the last completed nodes and execute them again, as a new branch."""
-    return await _changed(call, call.engine.rewind)
+    return await _changed(call, call.engine.rewind, body)
 
 
-@operation("POST", "/runs/{run}/activate", "runs:activate", body=r.ActivateBody, example={"branch": 0}, **_BRANCHING)
-async def activate_branch(call: Call) -> s.ControlView:
+@operation("POST", "/runs/{run}/activate", "runs:activate", example={"branch": 0}, **_BRANCHING)
+async def activate_branch(call: Call, body: r.ActivateBody) -> s.ControlView:
     """Continue from the end of an older branch, as a new one."""
-    return await _changed(call, call.engine.activate)
+    return await _changed(call, call.engine.activate, body)
 
 
-@operation("GET", "/runs/{run}/replay", "runs:read", tag="branches", answers=s.ReplayView, refuses=(404, 409))
+@operation("GET", "/runs/{run}/replay", "runs:read", tag="branches", refuses=(409,))
 async def replay_run(call: Call) -> s.ReplayView:
     """Compare the log of a run with the current code of this server, without executing a node."""
     return await _replay_view(call, await call.engine.versions.replay(await run_of(call)))
 
 
-@operation(
-    "POST",
-    "/runs/{run}/migrate",
-    "runs:migrate",
-    body=r.MigrateBody,
-    body_required=False,
-    **{**_BRANCHING, "answers": s.MigratedView},
-)
-async def migrate_run(call: Call) -> s.MigratedView:
+@operation("POST", "/runs/{run}/migrate", "runs:migrate", **_BRANCHING)
+async def migrate_run(call: Call, body: r.MigrateBody) -> s.MigratedView:
     """Continue a run with the current code of this server, on a new branch if its log does not agree with the code."""
     run = await run_of(call)
-    replay = await call.engine.migrate(run, by=call.by, **arguments_of(call.body))
+    replay = await call.engine.migrate(run, by=call.by, **arguments_of(body))
     now = await control_view(call, run)
     view = await _replay_view(call, replay)
     return s.MigratedView(run=run, status=now.status, branch=now.branch, replay=view)
@@ -208,17 +183,10 @@ async def _replay_view(call: Call, replay: DryRun) -> s.ReplayView:
     return s.ReplayView(**asdict(replay), agrees=replay.agrees, left=left)
 
 
-@operation(
-    "POST",
-    "/runs/{run}/fork",
-    "runs:fork",
-    body=r.ForkBody,
-    body_required=False,
-    **{**_BRANCHING, "statuses": (201,)},
-)
-async def fork_run(call: Call) -> s.ControlView:
+@operation("POST", "/runs/{run}/fork", "runs:fork", statuses=(201,), **_BRANCHING)
+async def fork_run(call: Call, body: r.ForkBody) -> s.ControlView:
     """Create a run that has the history of this one up to a place, and continues by itself."""
-    return await _changed(call, call.engine.fork)
+    return await _changed(call, call.engine.fork, body)
 
 
 async def _examined(engine: Engine, run: RunId, *, fix: bool, blobs: bool = True) -> v.ExaminationView:
@@ -231,25 +199,14 @@ async def _examined(engine: Engine, run: RunId, *, fix: bool, blobs: bool = True
     return build.examination_view(before, repairs, await engine.diagnose(run, blobs=blobs))
 
 
-@operation(
-    "GET", "/runs/{run}/doctor", "runs:read", tag="repair", query=r.Verify, answers=v.ExaminationView, refuses=(404,)
-)
-async def examine_run(call: Call) -> v.ExaminationView:
+@operation("GET", "/runs/{run}/doctor", "runs:read", tag="repair")
+async def examine_run(call: Call, query: r.Verify) -> v.ExaminationView:
     """Diagnose a run, and show what a repair would do. Nothing is changed."""
-    return await _examined(call.engine, await run_of(call), fix=False, blobs=call.query.blobs)
+    return await _examined(call.engine, await run_of(call), fix=False, blobs=query.blobs)
 
 
-@operation(
-    "POST",
-    "/runs/{run}/doctor",
-    "runs:repair",
-    tag="repair",
-    body=r.DoctorBody,
-    body_required=False,
-    answers=v.ExaminationView,
-    refuses=(404, 409),
-)
-async def repair_run(call: Call) -> v.ExaminationView:
+@operation("POST", "/runs/{run}/doctor", "runs:repair", tag="repair", refuses=(409,))
+async def repair_run(call: Call, body: r.DoctorBody) -> v.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
-    call.note = "" if call.body.fix else "dry run"
-    return await _examined(call.engine, await run_of(call), fix=call.body.fix, blobs=call.body.blobs)
+    call.note = "" if body.fix else "dry run"
+    return await _examined(call.engine, await run_of(call), fix=body.fix, blobs=body.blobs)

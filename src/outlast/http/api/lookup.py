@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -22,17 +21,15 @@ from outlast.views import types as v
 from outlast.views.times import iso
 
 UNFINISHED = tuple(sorted(status.UNFINISHED))
-_RUN: dict[str, Any] = {"tag": "runs", "refuses": (404,)}
 
 
-@operation("GET", "/run-ids", "runs:read", tag="runs", query=r.ListIds, answers=s.RunIdListView, refuses=(410,))
-async def list_run_ids(call: Call) -> s.RunIdListView:
+@operation("GET", "/run-ids", "runs:read", tag="runs", refuses=(410,))
+async def list_run_ids(call: Call, query: r.ListIds) -> s.RunIdListView:
     """List the ids of runs: of all, of unfinished ones, or those with a prefix.
 
     Without a prefix, runs are listed by the catalogue and then by their logs. Either may be wrong, so that a run may come
     twice. A prefix of a deleted run, and of no other, is refused.
     """
-    query: r.ListIds = call.query
     wanted = RunFilter(prefix=query.prefix, statuses=UNFINISHED if query.unfinished else (), limit=query.limit)
     asked = (query.prefix, query.unfinished)
     by, _, after = after_of(asked, query.cursor).partition(":")
@@ -57,7 +54,7 @@ def _ids(runs: Iterable[RunId], asked: object, following: str) -> s.RunIdListVie
     return s.RunIdListView(runs=tuple(runs), next=cursor_of(asked, following) or None)
 
 
-@operation("GET", "/runs/{run}/head", "runs:read", answers=s.HeadView, **_RUN)
+@operation("GET", "/runs/{run}/head", "runs:read", tag="runs")
 async def get_head(call: Call) -> s.HeadView:
     """Get the end of the log of a run, and the last run that it continued as."""
     run = await run_of(call)
@@ -66,7 +63,7 @@ async def get_head(call: Call) -> s.HeadView:
     return s.HeadView(run=run, version=head.version, branch=head.branch, closed=head.closed, latest=latest)
 
 
-@operation("GET", "/runs/{run}/summary", "runs:read", answers=v.RunView, **_RUN)
+@operation("GET", "/runs/{run}/summary", "runs:read", tag="runs")
 async def get_summary(call: Call) -> v.RunView:
     """Get a run as it is in lists, without reading its log."""
     run = await run_of(call)
@@ -75,34 +72,25 @@ async def get_summary(call: Call) -> v.RunView:
     return build.run_view(summary, scratch=scratch, holding=await diagnostics.holder(run))
 
 
-@operation("GET", "/runs/{run}/ending", "runs:read", query=r.Wait, answers=s.EndingView, **_RUN)
-async def get_ending(call: Call) -> s.EndingView:
+@operation("GET", "/runs/{run}/ending", "runs:read", tag="runs")
+async def get_ending(call: Call, query: r.Wait) -> s.EndingView:
     """Get the event with which a run ended or is held; of a run that continued as another one, that of the last one.
 
     With `wait`, the answer comes when the run has ended, or the time is over.
     """
-    run, ending = await call.engine._results.ending(await run_of(call), call.query.wait)
+    run, ending = await call.engine._results.ending(await run_of(call), query.wait)
     summary = await call.engine.get(run)
     shown = None if ending is None else build.planned_view(ending, summary.updated)
     return s.EndingView(run=run, status=summary.status, ending=shown)
 
 
-@operation(
-    "GET",
-    "/runs/{run}/question",
-    "runs:read",
-    tag="people",
-    query=r.WhichQuestion,
-    answers=s.InboxItemView,
-    refuses=(404, 409),
-)
-async def get_question(call: Call) -> s.InboxItemView:
+@operation("GET", "/runs/{run}/question", "runs:read", tag="people", refuses=(409,))
+async def get_question(call: Call, query: r.WhichQuestion) -> s.InboxItemView:
     """Get the open question that an answer to this run is for.
 
     The run itself asks it, or the run that it continued as, or one of its children. With `wait`, the answer comes when the
     run asks it, or the time is over.
     """
-    query: r.WhichQuestion = call.query
     run, which = await run_of(call), query.interaction or None
     if query.wait:
         try:
@@ -117,7 +105,7 @@ async def get_question(call: Call) -> s.InboxItemView:
     return s.asked_view(asking, wait)
 
 
-@operation("GET", "/clock", "runs:read", tag="service", answers=s.ClockView)
+@operation("GET", "/clock", "runs:read", tag="service")
 async def get_clock(call: Call) -> s.ClockView:
     """Get the time by the clock of the store, which all times of runs are of."""
     return s.ClockView(now=iso(await call.engine.diagnostics.now()))

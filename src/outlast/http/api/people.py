@@ -19,61 +19,45 @@ from outlast.views import server as s
 from outlast.views import types as v
 
 DECIDED = AuditFilter(is_decision=True, is_refused=False)
-_ANSWER: dict[str, Any] = {"tag": "people", "answers": v.AnswerView, "refuses": (404, 409)}
+_ANSWER: dict[str, Any] = {"tag": "people", "refuses": (409,)}
 
 
-@operation("GET", "/inbox", "runs:read", tag="people", query=r.Inbox, answers=s.InboxView)
-async def list_questions(call: Call) -> s.InboxView:
+@operation("GET", "/inbox", "runs:read", tag="people")
+async def list_questions(call: Call, query: r.Inbox) -> s.InboxView:
     """List the open questions of all runs."""
-    query: r.Inbox = call.query
     after = after_of("inbox", query.cursor)
     found, next = await call.state.store.waits(kind="interaction", after=after, limit=query.limit)
     questions = tuple(s.asked_view(each.run, each.wait) for each in found)
     return s.InboxView(questions=questions, next=cursor_of("inbox", next) or None)
 
 
-@operation("GET", "/inbox/decided", "runs:read", tag="people", query=r.Inbox, answers=s.DecisionListView)
-async def list_decisions(call: Call) -> s.DecisionListView:
+@operation("GET", "/inbox/decided", "runs:read", tag="people")
+async def list_decisions(call: Call, query: r.Inbox) -> s.DecisionListView:
     """List the decisions that were made through the server, the newest first.
 
     A page may have fewer than `limit` although `next` is set: the search of one request is bounded.
     """
-    query: r.Inbox = call.query
     after = after_of("decided", query.cursor)
     found, next = await call.state.audit.find(DECIDED, after=after, limit=query.limit)
     return s.DecisionListView(decisions=tuple(map(s.decision_view, found)), next=cursor_of("decided", next) or None)
 
 
-@operation(
-    "POST",
-    "/runs/{run}/answer",
-    "runs:answer",
-    body=r.AnswerBody,
-    example={"interaction": "approve", "value": True},
-    **_ANSWER,
-)
-async def answer_question(call: Call) -> v.AnswerView:
+@operation("POST", "/runs/{run}/answer", "runs:answer", example={"interaction": "approve", "value": True}, **_ANSWER)
+async def answer_question(call: Call, body: r.AnswerBody) -> v.AnswerView:
     """Answer an open question of a run; the answer must fit its schema."""
-    body: r.AnswerBody = call.body
     return await answered(call, await run_of(call), body.value, body.interaction)
 
 
-@operation("POST", "/runs/{run}/approve", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
-async def approve_run(call: Call) -> v.AnswerView:
+@operation("POST", "/runs/{run}/approve", "runs:answer", **_ANSWER)
+async def approve_run(call: Call, body: r.DecisionBody) -> v.AnswerView:
     """Answer an approval with yes."""
-    return await decided(call, is_approved=True)
+    return await answered(call, await run_of(call), msgspec.Raw(b"true"), body.interaction)
 
 
-@operation("POST", "/runs/{run}/reject", "runs:answer", body=r.DecisionBody, body_required=False, **_ANSWER)
-async def reject_run(call: Call) -> v.AnswerView:
+@operation("POST", "/runs/{run}/reject", "runs:answer", **_ANSWER)
+async def reject_run(call: Call, body: r.DecisionBody) -> v.AnswerView:
     """Answer an approval with no."""
-    return await decided(call, is_approved=False)
-
-
-async def decided(call: Call, *, is_approved: bool) -> v.AnswerView:
-    return await answered(
-        call, await run_of(call), msgspec.Raw(b"true" if is_approved else b"false"), call.body.interaction
-    )
+    return await answered(call, await run_of(call), msgspec.Raw(b"false"), body.interaction)
 
 
 async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> v.AnswerView:

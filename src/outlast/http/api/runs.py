@@ -65,8 +65,6 @@ def given(value: Any) -> Any:
     "/runs",
     "runs:start",
     tag="runs",
-    body=r.StartBody,
-    answers=s.StartedView,
     statuses=(201, 200),
     headers={
         "Idempotency-Key": "The same key is the same start: the run that exists is answered, whatever its status."
@@ -74,14 +72,13 @@ def given(value: Any) -> Any:
     refuses=(404, 409),
     example={"workflow": "digest", "params": {"urls": ["https://example.com"]}, "wait": 2},
 )
-async def start_run(call: Call) -> Reply:
+async def start_run(call: Call, body: r.StartBody) -> Reply[s.StartedView]:
     """Start a run; it is durable when this answers.
 
     201 is a new run, 200 one that exists. With `wait`, the answer comes when the run has ended or the time is over; a client
     that leaves cancels nothing. With `start: false` the run is created, and neither a worker nor a restart begins it until
     `start`.
     """
-    body: r.StartBody = call.body
     call.subject, call.note = body.id, body.workflow
     key = call.request.headers.get("idempotency-key", "")
     if len(key) > MAX_KEY or not key.isprintable():
@@ -99,17 +96,15 @@ async def start_run(call: Call) -> Reply:
     "/runs/batch",
     "runs:start",
     tag="runs",
-    body=r.BatchBody,
-    answers=s.BatchView,
     example={"items": [{"workflow": "digest", "params": {"urls": []}, "key": "monday"}]},
 )
-async def start_batch(call: Call) -> s.BatchView:
+async def start_batch(call: Call, body: r.BatchBody) -> s.BatchView:
     """Start several runs, each by itself, with a result for each.
 
     An item that is refused does not stop the others. `wait` is not for batches.
     """
     items = []
-    for item in call.body.items:
+    for item in body.items:
         try:
             if item.wait:
                 raise InvalidInput("wait: a batch does not wait for results")
@@ -127,24 +122,23 @@ async def start_batch(call: Call) -> s.BatchView:
 # --- lists
 
 
-@operation("GET", "/runs", "runs:read", tag="runs", query=r.ListRuns, answers=v.RunListView)
-async def list_runs(call: Call) -> v.RunListView:
+@operation("GET", "/runs", "runs:read", tag="runs")
+async def list_runs(call: Call, query: r.ListRuns) -> v.RunListView:
     """List runs, newest first.
 
     With `sort`, they are sorted by a search attribute instead. A run that existed and matched throughout comes exactly
     once, also if runs are started meanwhile. A cursor is valid for the filter it was made for. With `asks` a page may have
     fewer runs than `limit` although `next` is set: the search of one request is bounded.
     """
-    query: r.ListRuns = call.query
     about = (filter_of(query), given(query.asks))
     found, after = await _search(call, query, after_of(about, query.cursor), query.limit)
     return v.RunListView(runs=await run_views(call.engine, found), next=cursor_of(about, after) or None)
 
 
-@operation("GET", "/count", "runs:read", tag="runs", query=r.CountRuns, answers=s.RunCountView)
-async def count_runs(call: Call) -> s.RunCountView:
+@operation("GET", "/count", "runs:read", tag="runs")
+async def count_runs(call: Call, query: r.CountRuns) -> s.RunCountView:
     """Count the runs that match a filter, up to 1,000."""
-    found, after = await _search(call, call.query, "", MAX_COUNT)
+    found, after = await _search(call, query, "", MAX_COUNT)
     return s.RunCountView(count=len(found), more=bool(after))
 
 
@@ -189,21 +183,18 @@ def matches(summary: RunSummary, query: r.CountRuns) -> bool:
     return query.asks in (UNSET, is_asking)
 
 
-@operation("GET", "/runs/{run}", "runs:read", tag="runs", query=r.GetRun, answers=v.RunDetailView, refuses=(404,))
-async def get_run(call: Call) -> v.RunDetailView:
+@operation("GET", "/runs/{run}", "runs:read", tag="runs")
+async def get_run(call: Call, query: r.GetRun) -> v.RunDetailView:
     """Get everything that is known of one run.
 
     With `repairs`, the run is examined, and its actions include a repair if one is needed.
     """
-    return await read_detail(call.engine, await run_of(call), repairs=call.query.repairs)
+    return await read_detail(call.engine, await run_of(call), repairs=query.repairs)
 
 
-@operation(
-    "GET", "/runs/{run}/events", "runs:read", tag="runs", query=r.ListEvents, answers=s.EventListView, refuses=(404,)
-)
-async def list_events(call: Call) -> s.EventListView:
+@operation("GET", "/runs/{run}/events", "runs:read", tag="runs")
+async def list_events(call: Call, query: r.ListEvents) -> s.EventListView:
     """List the events of a run, of its current lineage or of another one."""
-    query: r.ListEvents = call.query
     run = await run_of(call)
     found: list[v.EventView] = []
     branch, node = given(query.branch), query.node
@@ -215,19 +206,17 @@ async def list_events(call: Call) -> s.EventListView:
     return s.EventListView(events=tuple(found), next=None)
 
 
-@operation("GET", "/runs/{run}/branches", "runs:read", tag="runs", answers=v.BranchTreeView, refuses=(404,))
+@operation("GET", "/runs/{run}/branches", "runs:read", tag="runs")
 async def list_branches(call: Call) -> v.BranchTreeView:
     """List the branches of a run in the order they opened."""
     run = await run_of(call)
     return v.BranchTreeView(run=run, branches=tuple(map(build.branch_view, await call.engine.branches(run))))
 
 
-@operation(
-    "GET", "/runs/{run}/lineage", "runs:read", tag="runs", query=r.OfBranch, answers=s.LineageView, refuses=(404,)
-)
-async def get_lineage(call: Call) -> s.LineageView:
+@operation("GET", "/runs/{run}/lineage", "runs:read", tag="runs")
+async def get_lineage(call: Call, query: r.OfBranch) -> s.LineageView:
     """Get the intervals of events that a branch sees."""
-    run, branch = await run_of(call), given(call.query.branch)
+    run, branch = await run_of(call), given(query.branch)
     intervals = await call.engine.diagnostics.lineage(run, branch)
     shown = tuple(s.IntervalView(first=first, last=last) for first, last in intervals)
     return s.LineageView(
@@ -235,7 +224,7 @@ async def get_lineage(call: Call) -> s.LineageView:
     )
 
 
-@operation("GET", "/runs/{run}/nodes", "runs:read", tag="runs", answers=s.NodeListView, refuses=(404,))
+@operation("GET", "/runs/{run}/nodes", "runs:read", tag="runs")
 async def list_nodes(call: Call) -> s.NodeListView:
     """List the nodes of a run."""
     run = await run_of(call)
@@ -243,10 +232,9 @@ async def list_nodes(call: Call) -> s.NodeListView:
     return s.NodeListView(run=run, nodes=build.node_views(tally), retired=tally.retired)
 
 
-@operation("GET", "/runs/{run}/logs", "runs:read", tag="runs", query=r.ListLogs, answers=s.LogListView, refuses=(404,))
-async def list_logs(call: Call) -> s.LogListView:
+@operation("GET", "/runs/{run}/logs", "runs:read", tag="runs")
+async def list_logs(call: Call, query: r.ListLogs) -> s.LogListView:
     """List what the nodes of a run logged."""
-    query: r.ListLogs = call.query
     run = await run_of(call)
     page = await call.state.store.lines(
         run, node=query.node, attempt=given(query.attempt), after=query.after, limit=query.limit
@@ -255,59 +243,42 @@ async def list_logs(call: Call) -> s.LogListView:
     return s.LogListView(lines=tuple(map(build.line_view, page)), next=next)
 
 
-@operation("GET", "/runs/{run}/explain", "runs:read", tag="runs", query=r.Explain, answers=Explanation, refuses=(404,))
-async def explain_run(call: Call) -> Explanation:
+@operation("GET", "/runs/{run}/explain", "runs:read", tag="runs")
+async def explain_run(call: Call, query: r.Explain) -> Explanation:
     """Explain a run in plain words."""
-    query: r.Explain = call.query
     return await call.engine.explain(await run_of(call), branch=given(query.branch), full=query.full)
 
 
-@operation(
-    "GET", "/runs/{run}/timeline", "runs:read", tag="runs", query=r.OfBranch, answers=Explanation, refuses=(404,)
-)
-async def get_timeline(call: Call) -> Explanation:
+@operation("GET", "/runs/{run}/timeline", "runs:read", tag="runs")
+async def get_timeline(call: Call, query: r.OfBranch) -> Explanation:
     """Get the timeline of a run: every event in words, with nothing left out."""
-    return await call.engine.explain(await run_of(call), branch=given(call.query.branch), full=True)
+    return await call.engine.explain(await run_of(call), branch=given(query.branch), full=True)
 
 
-@operation(
-    "GET", "/runs/{run}/compare", "runs:read", tag="runs", query=r.Compare, answers=v.ComparisonView, refuses=(404, 409)
-)
-async def compare_runs(call: Call) -> v.ComparisonView:
+@operation("GET", "/runs/{run}/compare", "runs:read", tag="runs", refuses=(409,))
+async def compare_runs(call: Call, query: r.Compare) -> v.ComparisonView:
     """Compare two branches of a run, or two runs, event by event.
 
     Without another run or branch, the current branch is compared with the one before it.
     """
-    query: r.Compare = call.query
     run, other = await run_of(call), checked_run(query.other) if query.other else None
     found = await call.engine.compare(run, other, branch=given(query.branch), other_branch=given(query.other_branch))
     return build.comparison_view(found)
 
 
-@operation(
-    "GET", "/runs/{run}/verify", "runs:read", tag="runs", query=r.Verify, answers=v.VerificationView, refuses=(404,)
-)
-async def verify_run(call: Call) -> v.VerificationView:
+@operation("GET", "/runs/{run}/verify", "runs:read", tag="runs")
+async def verify_run(call: Call, query: r.Verify) -> v.VerificationView:
     """Verify the log of a run against its invariants and digests."""
-    return build.verification_view(await call.engine.verify(await run_of(call), blobs=call.query.blobs))
+    return build.verification_view(await call.engine.verify(await run_of(call), blobs=query.blobs))
 
 
 # --- outputs
 
 
-@operation(
-    "GET",
-    "/runs/{run}/output",
-    "runs:read",
-    tag="runs",
-    query=r.Output,
-    answers=v.Value,
-    statuses=(200, 206),
-    refuses=(404, 416),
-)
-async def get_output(call: Call) -> Response:
+@operation("GET", "/runs/{run}/output", "runs:read", tag="runs", answers=v.Value, statuses=(200, 206), refuses=(416,))
+async def get_output(call: Call, query: r.Output) -> Response:
     """Download the result of a run, or the output of one of its nodes, as JSON. Ranges are supported."""
-    run, node = await run_of(call), call.query.node
+    run, node = await run_of(call), query.node
     tally = await tally_of(call.engine, run)
     found = tally.state.nodes.get(node) if node else None
     if node and found is None:
@@ -324,7 +295,7 @@ async def get_output(call: Call) -> Response:
     answers=bytes,
     content="application/octet-stream",
     statuses=(200, 206),
-    refuses=(404, 416),
+    refuses=(416,),
 )
 async def get_blob(call: Call) -> Response:
     """Download a blob that the log of this run refers to. Ranges are supported."""

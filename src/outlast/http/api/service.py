@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import UNSET
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from outlast.http import requests as r
@@ -18,37 +19,26 @@ from outlast.views import server as s
 from outlast.views import types as v
 
 
-@operation("GET", "/workers", "workers:read", tag="service", answers=v.WorkerListView)
+@operation("GET", "/workers", "workers:read", tag="service")
 async def list_workers(call: Call) -> v.WorkerListView:
     """List the workers of the store and the runs they hold."""
     return v.WorkerListView(workers=tuple(map(build.worker_view, await call.engine.workers())))
 
 
-@operation(
-    "POST",
-    "/sweep",
-    "sweeper:run",
-    tag="service",
-    body=r.SweepBody,
-    body_required=False,
-    answers=v.SweepReportView,
-    example={"dry_run": True},
-)
-async def sweep(call: Call) -> v.SweepReportView:
+@operation("POST", "/sweep", "sweeper:run", tag="service", example={"dry_run": True})
+async def sweep(call: Call, body: r.SweepBody) -> v.SweepReportView:
     """Find runs that should continue and that nobody advances, and hand them to the next worker."""
-    body: r.SweepBody = call.body
     call.note = "dry run" if body.dry_run else ""
     report = await call.engine.sweep(dry_run=body.dry_run, stale_after=body.stale_after)
     return build.sweep_view(report, dry_run=body.dry_run)
 
 
-@operation("GET", "/audit", "audit:list", tag="service", query=r.ListAudit, answers=v.AuditListView)
-async def list_audit(call: Call) -> v.AuditListView:
+@operation("GET", "/audit", "audit:list", tag="service")
+async def list_audit(call: Call, query: r.ListAudit) -> v.AuditListView:
     """List who changed what, from where, with which result, the newest first.
 
     A page may have fewer entries than `limit` although `next` is set: the search of one request is bounded.
     """
-    query: r.ListAudit = call.query
     wanted = AuditFilter(
         by=query.by,
         actions=query.action,
@@ -64,7 +54,7 @@ async def list_audit(call: Call) -> v.AuditListView:
 # --- tokens
 
 
-@operation("GET", "/tokens", "tokens:manage", tag="tokens", answers=v.TokenListView)
+@operation("GET", "/tokens", "tokens:manage", tag="tokens")
 async def list_tokens(call: Call) -> v.TokenListView:
     """List all tokens, without their secrets."""
     return v.TokenListView(tokens=tuple(map(s.token_view, await call.state.auth.list("token"))))
@@ -75,14 +65,11 @@ async def list_tokens(call: Call) -> v.TokenListView:
     "/tokens",
     "tokens:manage",
     tag="tokens",
-    body=r.TokenBody,
-    answers=v.NewTokenView,
     statuses=(201,),
     example={"name": "deploy", "role": "operator", "expires_in": 2592000},
 )
-async def create_token(call: Call) -> v.NewTokenView:
+async def create_token(call: Call, body: r.TokenBody) -> v.NewTokenView:
     """Create a token. Its secret is in this answer and nowhere else."""
-    body: r.TokenBody = call.body
     expires = None if body.expires_in is UNSET else body.expires_in
     secret, made = await call.state.auth.create("token", body.name, body.role, expires_s=expires, by=call.by)
     call.subject, call.note = made.id, f"{made.name}, {made.role}"
@@ -98,7 +85,7 @@ async def revoke_token(call: Call) -> None:
 # --- sessions
 
 
-@operation("GET", "/session", "workflows:read", tag="session", answers=s.SessionView)
+@operation("GET", "/session", "workflows:read", tag="session")
 async def get_session(call: Call) -> s.SessionView:
     """Get who sends this request, and what they may do."""
     who = call.principal
@@ -116,32 +103,23 @@ async def get_session(call: Call) -> s.SessionView:
     "/session",
     None,
     tag="session",
-    body=r.SignInBody,
-    answers=s.SessionView,
     statuses=(201,),
     refuses=(401, 403),
     example={"code": "oli_0123456789abcdef_…"},
 )
-async def sign_in(call: Call) -> Reply:
+async def sign_in(call: Call, body: r.SignInBody) -> Reply[s.SessionView]:
     """Sign in with a one-time code: it is spent by this, and the answer sets the session cookie."""
     must_be_same_origin(call.request, is_required=False)
-    text, made = await call.state.auth.sign_in(call.body.code)
+    text, made = await call.state.auth.sign_in(body.code)
     call.principal = principal_of("session", made)
     secure = "; Secure" if call.request.url.scheme == "https" else ""
     path = call.request.scope.get("root_path") or "/"
     cookie = f"{COOKIE}={text}; HttpOnly; SameSite=Strict; Path={path}; Max-Age={int(SESSION_S)}{secure}"
-    view = s.SessionView(
-        by=made.name,
-        role=made.role,
-        kind="session",
-        permissions=tuple(sorted(GRANTED[made.role])),
-        expires=s.time_of(made.expires),
-    )
-    return Reply(view, 201, {"Set-Cookie": cookie})
+    return Reply(replace(await get_session(call), by=made.name), 201, {"Set-Cookie": cookie})
 
 
 @operation("DELETE", "/session", "workflows:read", tag="session", statuses=(204,))
-async def sign_out(call: Call) -> Reply:
+async def sign_out(call: Call) -> Reply[None]:
     """Sign out: the session ends."""
     if call.principal.kind == "session":
         await call.state.auth.revoke("session", call.principal.id)

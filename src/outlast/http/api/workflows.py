@@ -28,45 +28,30 @@ WEEK = 7 * 86_400_000_000
 """In microseconds."""
 
 
-@operation("GET", "/workflows", "workflows:read", tag="workflows", answers=s.WorkflowListView)
+@operation("GET", "/workflows", "workflows:read", tag="workflows")
 async def list_workflows(_: Call) -> s.WorkflowListView:
     """List the workflows that this server can start, with their parameters."""
     names = sorted(registry.user_names())
     return s.WorkflowListView(workflows=tuple(workflow_view(known_workflow(name)) for name in names))
 
 
-@operation("GET", "/workflows/{workflow}", "workflows:read", tag="workflows", answers=s.WorkflowView, refuses=(404,))
+@operation("GET", "/workflows/{workflow}", "workflows:read", tag="workflows", refuses=(404,))
 async def get_workflow(call: Call) -> s.WorkflowView:
     """Get one workflow that this server can start."""
     return workflow_view(known_workflow(call.path["workflow"]))
 
 
-@operation(
-    "GET",
-    "/workflows/{workflow}/statistics",
-    "workflows:read",
-    tag="workflows",
-    query=r.Statistics,
-    answers=s.StatisticsView,
-)
-async def get_statistics(call: Call) -> s.StatisticsView:
+@operation("GET", "/workflows/{workflow}/statistics", "workflows:read", tag="workflows")
+async def get_statistics(call: Call, query: r.Statistics) -> s.StatisticsView:
     """Get how the runs of a workflow went over time: counts, and percentiles of their durations.
 
     The newest 5,000 runs of the time are counted.
     """
-    query: r.Statistics = call.query
     since = time.time_ns() // 1000 - WEEK if query.since is UNSET else query.since
     return await statistics_of(call.engine, call.path["workflow"], since, given(query.until), query.buckets)
 
 
-@operation(
-    "GET",
-    "/workflows/{workflow}/versions",
-    "workflows:read",
-    tag="workflows",
-    answers=v.VersionListView,
-    refuses=(404,),
-)
+@operation("GET", "/workflows/{workflow}/versions", "workflows:read", tag="workflows", refuses=(404,))
 async def list_versions(call: Call) -> v.VersionListView:
     """List the versions of a workflow that runs are of, the one used last first."""
     name = call.path["workflow"]
@@ -74,18 +59,9 @@ async def list_versions(call: Call) -> v.VersionListView:
     return v.VersionListView(workflow=name, versions=tuple(map(build.version_view, versions)))
 
 
-@operation(
-    "GET",
-    "/workflows/{workflow}/diff",
-    "workflows:read",
-    tag="workflows",
-    query=r.CompareVersions,
-    answers=s.VersionDiffView,
-    refuses=(404,),
-)
-async def compare_versions(call: Call) -> s.VersionDiffView:
+@operation("GET", "/workflows/{workflow}/diff", "workflows:read", tag="workflows", refuses=(404,))
+async def compare_versions(call: Call, query: r.CompareVersions) -> s.VersionDiffView:
     """Compare the code of two versions of a workflow that runs are of."""
-    query: r.CompareVersions = call.query
     name = call.path["workflow"]
     known = {each.version for each in await call.engine.versions.of(name)}
     for version in (query.old, query.new):
