@@ -274,15 +274,8 @@ class RemoteEngine(Engine):
     ) -> RunId:
         """Start a run of a workflow that only the server knows, with these parameters by name. Returns its id."""
         given = params if isinstance(params, Raw) else {name: _encoded(each, name) for name, each in params.items()}
-        body: dict[str, Any] = {
-            "workflow": workflow,
-            "params": given,
-            "title": title,
-            "tags": list(tags),
-            "start": start,
-        }
-        placing = {"queue": queue, "priority": priority, "fairness_key": fairness_key}
-        body |= {name: value for name, value in placing.items() if value is not None}
+        body = fields(queue=queue, priority=priority, fairness_key=fairness_key)
+        body |= {"workflow": workflow, "params": given, "title": title, "tags": list(tags), "start": start}
         if attributes:
             body["attributes"] = attributes_view(checked_attributes("attributes", attributes))
         if not idempotency_key:  # with an id, the request may be repeated

@@ -104,10 +104,9 @@ def detail_view(
 ) -> t.RunDetailView:
     """All that is known about a run. `run` is its view in a list."""
     outline, created, state = tally.state.outline, tally.created, tally.state
-    fields = {name: getattr(run, name) for name in run.__struct_fields__}
-    fields["progress"] = tuple(each for each in run.progress if each.node in tally.running)
-    return t.RunDetailView(
-        **fields,
+    return same_fields(
+        *(t.RunDetailView, run),
+        progress=tuple(each for each in run.progress if each.node in tally.running),
         known_by=tuple(known_by),
         entry=created.entry if created else "",
         root=created.root if created else "",
@@ -132,12 +131,11 @@ def node_views(tally: Tally) -> tuple[t.NodeView, ...]:
 
 def node_view(name: str, node: NodeState, work: Work) -> t.NodeView:
     status: Any = "running" if node.status is NodeStatus.STARTED else node.status.name.lower()
-    return t.NodeView(
+    return same_fields(
+        *(t.NodeView, node),
         node=name,
         step=work.step or None,
         status=status,
-        attempt=node.attempt,
-        crashes=node.crashes,
         began=iso(work.began or None),
         ms=work.ms,
         inputs=plain_numbers(work.inputs),
@@ -272,9 +270,8 @@ def examination_view(
 ) -> t.ExaminationView:
     """The findings about a run, the repairs, and the findings that remain."""
     now = after or before
-    return t.ExaminationView(
-        run=before.run,
-        status=before.status,
+    return same_fields(
+        *(t.ExaminationView, before),
         sound=now.is_sound,
         held=now.held or None,
         findings=tuple(map(finding_view, before.findings)),
@@ -293,15 +290,12 @@ def version_view(version: Version) -> t.VersionView:
 
 def worker_view(worker: WorkerRuns) -> t.WorkerView:
     info = worker.info
-    return t.WorkerView(
+    return same_fields(
+        *(t.WorkerView, info),
         worker=worker.worker,
         live=worker.is_live,
         last_seen=iso(worker.seen or None),
         expires=iso(worker.expires or None),
-        workflows=info.workflows,
-        queues=info.queues,
-        host=info.host,
-        pid=info.pid,
         started=iso(info.started or None),
         skew_ms=round(info.skew / 1000),
         runs=tuple(worker.runs),
@@ -361,19 +355,11 @@ def bulk_view(
         if len(outcomes) == limit:
             next = place
             break
-        outcomes.append(
-            t.BulkOutcomeView(
-                run=target.run,
-                interaction=target.interaction,
-                result=outcome.result if outcome is not None else None,
-                reason=outcome.reason if outcome is not None else "",
-            )
-        )
-    view = t.BulkView(
+        reached = {"result": None, "reason": ""} if outcome is None else {}
+        outcomes.append(same_fields(t.BulkOutcomeView, outcome or target, **reached))
+    view = same_fields(
+        *(t.BulkView, found.order),
         run=found.run,
-        action=found.order.action,
-        by=found.order.by,
-        reason=found.order.reason,
         status=found.status,
         created=str(iso(found.created)),
         updated=str(iso(found.updated)),
