@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import typer
 
-from outlast.cli.code_import import load_here
 from outlast.cli.console import notice, show_view, write_json
 from outlast.cli.entrypoint import SOUND, VIOLATED, command
 from outlast.cli.opening import opened
@@ -24,17 +23,17 @@ from outlast.views.examination import examine
 from outlast.views.types import DoctorView, ExaminationView
 
 
-@command
-def doctor(
+@partial(command, loads_code=True)
+async def doctor(
     settings: Settings,
     runs: SomeRunsArgument = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Examine every run, also ended ones.")] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what can be repaired without loss of data.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --fix: show the repairs; change nothing.")] = False,
     blobs: BlobsOption = True,
-    app: AppOption = None,
+    app: AppOption = None,  # noqa: ARG001 - it is imported before
     output: FormOption = Form.TEXT,
-) -> Coroutine[Any, Any, int]:
+) -> int:
     """Diagnose runs: problems, the events that prove them, their likely cause,
     and the actions that are safe.
 
@@ -52,28 +51,20 @@ def doctor(
         raise InvalidInput("RUN and --all exclude each other: give one of them")
     if dry_run and not fix:
         raise InvalidInput("--dry-run requires --fix")
-    load_here(app or (), settings)
-    return _examine(settings, runs or [], everything, (fix, dry_run, blobs), output)
-
-
-async def _examine(
-    settings: Settings, names: list[str], everything: bool, how: tuple[bool, bool, bool], form: Form
-) -> int:
-    fix, dry_run, _ = how
     ticker, examined, ill, seen = Ticker(), list[ExaminationView](), 0, 0
     async with opened(settings, readonly=not fix or dry_run) as engine:
-        wanted = [await engine.find(name) for name in names]
+        wanted = [await engine.find(name) for name in runs or ()]
         async for run in each_run(engine, wanted, ticker, "examining", unfinished=not everything):
-            view = await _examined(engine, run, *how)
+            view = await _examined(engine, run, fix, dry_run, blobs)
             if view is None:
                 continue
             ticker.clear()
             seen, ill = seen + 1, ill + (not view.sound)
-            if form is Form.JSON:
+            if output is Form.JSON:
                 examined.append(view)
             elif wanted or view.repairs or not view.sound:
-                show_view(view, form, now=await engine.diagnostics.now())
-    if form is Form.JSON:
+                show_view(view, output, now=await engine.diagnostics.now())
+    if output is Form.JSON:
         write_json(DoctorView(runs=tuple(examined), seen=seen, ill=ill), pretty=True)
     elif not wanted:
         what = "run" if everything else "unfinished run"

@@ -46,12 +46,16 @@ EXIT_CODES = {
 
 
 def command(
-    function: Callable[..., Coroutine[Any, Any, int]], *, damaged: int = VIOLATED, store_only: str = ""
+    function: Callable[..., Coroutine[Any, Any, int]],
+    *,
+    damaged: int = VIOLATED,
+    store_only: str = "",
+    loads_code: bool = False,
 ) -> Callable[..., None]:
     """A command for Typer, of a function that is called with the settings in force and returns its exit code as a
     coroutine. The options --store, --server and --profile are added; `store_only` is what to do instead if the command
-    cannot use a server. A function that is not `async` can block before the loop starts, such as with imports: on the loop,
-    a first Ctrl+C would wait for their end."""
+    cannot use a server. With `loads_code`, the modules of --app and of the setting `apps` are imported before the loop
+    starts, and so may a function that is not `async` block: on the loop, a first Ctrl+C would wait for its end."""
 
     def begin(
         ctx: typer.Context,
@@ -63,6 +67,10 @@ def command(
         def called() -> Coroutine[Any, Any, int]:
             flags = {"store": store, "server": server, "profile": profile}
             settings = store_settings_of(ctx, store_only, **flags) if store_only else settings_of(ctx, **flags)
+            if loads_code and not settings.url:
+                from outlast.cli.code_import import load_here
+
+                load_here(given.get("app") or (), settings)
             return function(settings, **(_for_server(ctx, given) if settings.url else given))
 
         carry_out(called, damaged=damaged)

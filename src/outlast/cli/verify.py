@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,14 +21,14 @@ from outlast.views.types import VerificationListView, VerificationView
 
 
 @command
-def verify(
+async def verify(
     settings: Settings,
     runs: SomeRunsArgument = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Verify every run of the store.")] = False,
     key_file: KeyFileOption = None,
     blobs: BlobsOption = True,
     output: OutputOption = Output.TEXT,
-) -> Coroutine[Any, Any, int]:
+) -> int:
     """Verify logs: every invariant, every digest, the head and the summary.
 
     Digests prove accidental damage. They prove that a log was not altered only
@@ -44,13 +43,9 @@ def verify(
     if bool(runs) == everything:
         raise InvalidInput("give either the runs to verify or --all")
     key = read_key(Path(key_file)) if key_file is not None else b""
-    return _verify(settings, runs or [], key, blobs, output)
-
-
-async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool, output: Output) -> int:
-    ticker, runs = Ticker(), list[VerificationView]()
+    ticker, views = Ticker(), list[VerificationView]()
     async with opened(settings, signing_key=key, readonly=True) as engine:
-        wanted = [await engine.find(name) for name in names]
+        wanted = [await engine.find(name) for name in runs or ()]
         async for run in each_run(engine, wanted, ticker, "verifying"):
             try:
                 view = verification_view(await engine.verify(run, blobs=blobs))
@@ -58,15 +53,15 @@ async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool,
                 if wanted:
                     raise
                 continue  # removed after it was listed
-            runs.append(view)
+            views.append(view)
             ticker.clear()
             if output is Output.TEXT:
                 show_view(view, output, wide=width() >= WIDE)
             elif output is Output.IDS and not view.sound:
                 write_bytes(f"{run}\n".encode())
-    unsound = sum(not each.sound for each in runs)
+    unsound = sum(not each.sound for each in views)
     if output is Output.JSON:
-        write_json(VerificationListView(runs=tuple(runs), checked=len(runs), unsound=unsound), pretty=True)
-    elif len(runs) != 1:
-        notice(f"{counted(len(runs), 'run')} verified, {unsound or 'none'} with violations")
+        write_json(VerificationListView(runs=tuple(views), checked=len(views), unsound=unsound), pretty=True)
+    elif len(views) != 1:
+        notice(f"{counted(len(views), 'run')} verified, {unsound or 'none'} with violations")
     return VIOLATED if unsound else SOUND

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from outlast.cli.code_import import load_here, workflow_of
+from outlast.cli.code_import import workflow_of
 from outlast.cli.command import Command, group
 from outlast.cli.console import notice, show_lines, show_view
 from outlast.cli.entrypoint import DIFFERS, SOUND, command
@@ -36,40 +35,37 @@ app = group("List and compare versions of workflows.")
 
 
 @app.command("list", cls=Command)
-@command
-def versions(
+@partial(command, loads_code=True)
+async def versions(
     settings: Settings,
     workflow: Annotated[str, typer.Argument(help="Name of the workflow.", metavar="WORKFLOW")],
-    app: AppOption = None,
+    app: AppOption = None,  # noqa: ARG001 - it is imported before
     output: FormOption = Form.TEXT,
-) -> Coroutine[Any, Any, int]:
+) -> int:
     """List the versions of a workflow, the one used last first.
 
     \b
     outlast versions list digest
     outlast versions list digest --app flows.py
     """
-    load_here(app or (), settings)
-    return _versions(settings, workflow, output)
-
-
-async def _versions(settings: Settings, workflow: str, form: Form) -> int:
     async with opened(settings, readonly=True) as engine:
         found = await engine.versions.of(workflow)
-    show_view(VersionListView(workflow=workflow, versions=tuple(map(version_view, found))), form)
+    show_view(VersionListView(workflow=workflow, versions=tuple(map(version_view, found))), output)
     return SOUND
 
 
 @app.command(cls=Command)
-@partial(command, store_only="it compares with the code here, so use it where the store and the code are")
-def diff(
+@partial(
+    command, store_only="it compares with the code here, so use it where the store and the code are", loads_code=True
+)
+async def diff(
     settings: Settings,
     old: Annotated[str, typer.Argument(help="Run, or the beginning of a version.", metavar="RUN|VERSION")],
     new: Annotated[
         str | None, typer.Argument(help="Run or version (default: the current code).", metavar="RUN|VERSION")
     ] = None,
     app: AppOption = None,
-) -> Coroutine[Any, Any, int]:
+) -> int:
     """Compare the code of a run with the current code.
 
     \b
@@ -77,18 +73,13 @@ def diff(
     outlast versions diff 01a1e436-2c39 01a1e440-77ab
     outlast versions diff 5f0c2e 9ab311
     """
-    load_here(app or (), settings)
-    return _diff(settings, old, new, app or ())
-
-
-async def _diff(settings: Settings, old: str, new: str | None, apps: Any) -> int:
     async with opened(settings) as engine:
         before = await _version(engine, old)
         if new is not None:
             after = await _version(engine, new)
         else:
             run = await engine.find(old)
-            workflow_of(await engine.diagnostics.created(run), apps, settings)
+            workflow_of(await engine.diagnostics.created(run), app or (), settings)
             after = await engine.versions.current(run)
         text = await engine.versions.diff(before, after)
     if not text:
@@ -111,8 +102,8 @@ async def _version(engine: Engine, name: str) -> str:
     return found[0]
 
 
-@command
-def migrate(
+@partial(command, loads_code=True)
+async def migrate(
     settings: Settings,
     run: RunArgument,
     *,
@@ -121,7 +112,7 @@ def migrate(
     reason: ReasonOption = "",
     app: AppOption = None,
     by: ByOption,
-) -> Coroutine[Any, Any, int]:
+) -> int:
     """Move a run to the current code; with --server, to that of the server. The command shows the effect and asks for
     confirmation.
 
@@ -131,31 +122,21 @@ def migrate(
     \b
     outlast migrate 01a1e436-2c39 --app flows.py
     """
-    if not settings.url:
-        load_here(app or (), settings)
-    elif app:
-        raise InvalidInput("--app: a server moves the run to its own code: omit --app, or use --store")
-    return _migrate(settings, run, app or (), yes, by, reason, children)
-
-
-async def _migrate(
-    settings: Settings, name: str, apps: Any, yes: bool, by: str, reason: str, children: Children
-) -> int:
     async with opened(settings) as engine:
-        run = await engine.find(name)
+        found = await engine.find(run)
         if not settings.url:
-            workflow_of(await engine.diagnostics.created(run), apps, settings)
-        await engine.versions.check_migration(run)
+            workflow_of(await engine.diagnostics.created(found), app or (), settings)
+        await engine.versions.check_migration(found)
         if not yes:
-            await _explain(engine, run)
+            await _explain(engine, found)
             if not typer.confirm("Move the run to the current code?", err=True):
-                notice(f"run {run} was not changed")
+                notice(f"run {found} was not changed")
                 return SOUND
-        replay = await engine.migrate(run, by=by, reason=reason, children=children.value)
+        replay = await engine.migrate(found, by=by, reason=reason, children=children.value)
     if replay.agrees:
-        notice(f"the current code agrees with the log of run {run}: it continues without a new branch", style="bold")
+        notice(f"the current code agrees with the log of run {found}: it continues without a new branch", style="bold")
     else:
-        notice(f"run {run} continues after event {replay.upto} with the current code, on a new branch", style="bold")
+        notice(f"run {found} continues after event {replay.upto} with the current code, on a new branch", style="bold")
     return SOUND
 
 
