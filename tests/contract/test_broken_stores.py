@@ -770,7 +770,9 @@ class PurgesAllAtOnce:
     """One step removes everything."""
 
     async def purge(self, limit: int = 1000) -> bool:
-        return await super().purge(1 << 20)
+        while await super().purge(1 << 20):
+            pass
+        return False
 
 
 class PurgesNothing:

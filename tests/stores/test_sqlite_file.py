@@ -626,6 +626,22 @@ def test_a_write_lock_of_others_that_ends_in_time_is_not_noticed(path: Path, com
     use(SqliteStore(path, busy_timeout=30, commit=commit), write)
 
 
+def test_an_append_that_meets_the_short_transaction_of_another_process_does_not_go_back_to_the_loop(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sleep of the loop takes longer than that transaction."""
+
+    async def write(store: SqliteStore) -> None:
+        head = await land(store, begin(A))
+        with locked(path) as other:
+            monkeypatch.setattr(time, "sleep", lambda _: other.execute("rollback"))
+            with closing(store.append([follow(head)])) as appending, pytest.raises(StopIteration) as ended:
+                appending.send(None)
+            assert ended.value.value == [LANDED]
+
+    use(SqliteStore(path, commit="inline"), write)
+
+
 def test_what_another_process_wrote_while_we_waited_is_what_we_lose_to(path: Path) -> None:
     """S2"""
 

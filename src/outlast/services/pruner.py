@@ -1,7 +1,7 @@
 """Removes what deleted runs left, in bounded steps: their rows first, then the blobs that no kept run names.
 
 `Deletion.delete` takes a run out of every list at once; the steps here only free space. So they may stop at any moment, any
-process may continue them, and several may run at once. Between two steps they wait as long as a step took: half of the time
+process may continue them, and several may run at once. Between two steps they wait longer than a step took: most of the time
 of the store is left to appends.
 """
 
@@ -32,8 +32,13 @@ SERVICE = "pruner"
 """The lease of the process that prunes."""
 
 
+REST, MOST_REST_S = 4, 0.02
+"""Between two steps there is a rest of so many times the last one, but at most so many seconds more than it took: a step that
+takes longer waits for requests and not for the store."""
+
+
 class Pace:
-    """Waits between steps as long as the last one took."""
+    """Waits between steps in proportion to the last one."""
 
     def __init__(self) -> None:
         self._begun = perf_counter()
@@ -41,7 +46,7 @@ class Pace:
     async def wait(self) -> float:
         """Returns how many seconds the step took."""
         seconds = perf_counter() - self._begun
-        await asyncio.sleep(seconds)
+        await asyncio.sleep(min(REST * seconds, seconds + MOST_REST_S))
         self._begun = perf_counter()
         return seconds
 

@@ -38,6 +38,9 @@ CHECKPOINT_PAGES = 1000
 """WAL pages at which the checkpointer starts."""
 INDEXED_AT_END = 5
 """The most transactions in which a process indexes texts before it closes the file."""
+BRIEF_WAIT_S, BRIEF_WAITS = 0.0001, 10
+"""A thread that begins a transaction waits so long, and so often, for another process to end its own. An event loop that
+sleeps instead often needs several times as long as that transaction: many round a sleep up to a millisecond."""
 YIELD = 0.002
 """Seconds that an append leaves to the checkpointer."""
 INDEX_AGAIN = 0.3
@@ -72,6 +75,7 @@ class Database:
         self._is_closed = False
         with translating(f"open {path}"):
             self._write = self._open_writer()
+            self._write.set_busy_handler(_wait_briefly)
             self._file = FileIdentity(path) if vfs is None else None
             self.read = self._with_retries(lambda: self._connect(writable=False))
             self._search = self._with_retries(lambda: self._connect(writable=False))
@@ -293,6 +297,12 @@ class Database:
             self.read.close()
             self._write.set_wal_hook(None)
             self._write.close()
+
+
+def _wait_briefly(waits: int) -> bool:
+    """Wait for a lock that another process holds, unless that was done so many times."""
+    time.sleep(BRIEF_WAIT_S)
+    return waits < BRIEF_WAITS
 
 
 def _index_texts(connection: apsw.Connection, may_continue: Callable[[bool], bool]) -> bool:

@@ -1,8 +1,8 @@
 """The deletion of runs from a SQLite store.
 
 The first step removes the rows through which a run is found: its head, its summary and its slots. All reads of its other
-rows join the head. `purge` removes those later, in small transactions, so that appends wait for none of them long, and gives
-the free pages back to the file system. Blobs are collected under the write lock and that of the folder, so that neither an
+rows join the head. `purge` removes those later, in transactions that are about as short as that of an append, and gives the
+free pages back to the file system. Blobs are collected under the write lock and that of the folder, so that neither an
 append nor a `put` comes between the check and the removal.
 """
 
@@ -26,7 +26,7 @@ from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.shared import bounded, check_limit
 from outlast.stores.sqlite.claims import ClaimRows
 
-PURGE_ROWS, PURGE_PAGES = 100, 50
+PURGE_ROWS, PURGE_PAGES = 20, 10
 """Rows removed, and pages returned to the file system, in one transaction."""
 COLLECTED_TOGETHER = 50
 """Blobs checked and removed in one transaction."""
@@ -85,14 +85,8 @@ class DeletionRows(ClaimRows):
 
     async def purge(self, limit: int = 1000) -> bool:
         check_limit(limit)
-        remains = has_free_pages = True
-        while remains and limit > 0:
-            remains, number = await self._db.transact(partial(_purged, min(limit, PURGE_ROWS)), flushed=False)
-            limit -= number
-            has_free_pages = await self._db.shrink(PURGE_PAGES)
-        while has_free_pages and not remains:
-            has_free_pages = await self._db.shrink(PURGE_PAGES)
-        return remains
+        remains = await self._db.transact(partial(_purged, min(limit, PURGE_ROWS)), flushed=False)
+        return await self._db.shrink(PURGE_PAGES) or remains
 
     async def tombstone(self, run: RunId) -> Tombstone | None:
         with self._db.reading() as db:
@@ -136,14 +130,13 @@ def _tombstone(run: Any, workflow: Any, status: Any, *rest: Any) -> Tombstone:
     return Tombstone(RunId(run), workflow, RunStatus(status), *rest)
 
 
-def _purged(limit: int, db: apsw.Connection) -> tuple[bool, int]:
-    """Remove up to `limit` rows. Return whether some remain, and the number removed."""
-    left = limit
+def _purged(limit: int, db: apsw.Connection) -> bool:
+    """Remove up to `limit` rows. Return whether some remain."""
     while (id := db.execute(_UNPURGED).get) is not None:
         for sql in _PURGE:
-            db.execute(sql, (id, left))
-            left -= db.changes()
-            if left == 0:
-                return True, limit
+            db.execute(sql, (id, limit))
+            limit -= db.changes()
+            if limit == 0:
+                return True
         db.execute(_PURGED, (id,))
-    return False, limit - left
+    return False
