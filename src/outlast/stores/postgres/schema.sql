@@ -816,6 +816,17 @@ begin
                   from held) o;
             candidates := coalesce(candidates[1 : most - given], '{}');
         end if;
+        if cardinality(candidates) = 0 and cardinality(full_queues) > 0 then  -- released runs that kept their slots
+            candidates := array(
+                select c.run from (
+                    select distinct h.id from unnest(slot_queues, slot_names) as n (queue, name)
+                    join {s}.slot o on {s}.short(o.name) = {s}.short(n.name) join {s}.head h on h.run = o.run
+                    where n.queue = any(full_queues)) o
+                join {s}.claimable c on c.run = o.id
+                where c.due = 0 and c.queue = any(full_queues) and not c.run = any(passed)
+                    and (workflows is null or c.workflow = any(workflows)) and (queues is null or c.queue = any(queues))
+                order by c.priority desc, c.created, c.run limit most - given for update of c skip locked);
+        end if;
         if cardinality(candidates) = 0 then
             with found as materialized (
                 select w.name as workflow, g.*

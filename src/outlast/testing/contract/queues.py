@@ -276,6 +276,24 @@ class QueuesContract(Contract):
         (held,) = await other.slot_holders("mail")
         assert (held.run, held.epoch) == (A, second.epoch)
 
+    async def test_a_released_run_that_kept_its_slot_is_claimed_with_it(self, doors: Doors) -> None:
+        """S8, S11: the slot is full until a takeover is in the log, so only this run can make place for the others"""
+        store, other = await workers(doors)
+        await ready(
+            store, **{str(A): {"queue": "mail"}, **{f"r{at}": {"queue": "mail", "priority": 1} for at in range(3)}}
+        )
+        slots = {"mail": [Slot("mail", 1)]}
+        (claim,) = await store.claim(ANN, runs=[A])
+        assert await store.take(A, claim.epoch, slots["mail"]) == ()
+        doors.let_pass(31)
+        await other.enrol(CAT, 30)
+        (claim,) = await other.claim(CAT, slots=slots, limit=9)
+        assert claim.previous == ANN
+        await other.retire(CAT)
+        await store.enrol(BEN, 30)
+        (claim,) = await store.claim(BEN, slots=slots, limit=9)
+        assert (claim.run, claim.previous) == (A, ANN), "the slot is its own"
+
     async def test_workers_never_claim_more_runs_than_there_are_slots(self, doors: Doors) -> None:
         """S11"""
         names = [WorkerId(f"worker-{number}") for number in range(TAKERS)]
