@@ -110,6 +110,14 @@ async def test_what_is_no_condition_is_refused(condition: str, message: str) -> 
         assert message in found.json()["detail"]
 
 
+async def test_a_number_with_more_digits_than_python_reads_is_refused() -> None:
+    """P11"""
+    async with serving("memory:") as server:
+        for wanted in (["total>" + 5000 * "9"], {"total": 10**5000}):
+            with pytest.raises(ol.InvalidInput, match=r"total does not fit into 64 bits"):
+                await server.engine.list_runs(attributes=wanted)
+
+
 async def test_what_is_no_name_is_refused_as_an_order() -> None:
     async with serving("memory:") as server:
         for sort in ("Total", "--total", "-"):
@@ -163,7 +171,7 @@ async def test_a_run_starts_over_http_with_attributes_of_each_type() -> None:
         ({"Total": 1}, "attributes: 'Total' is not a name of an attribute"),
         ({"total": None}, "attributes.total must be a text, a number, true or false, or a datetime, not NoneType"),
         ({"total": [1]}, "attributes.total must be"),
-        ({"total": 2**64}, "attributes.total: 18446744073709551616 does not fit into 64 bits"),
+        ({"total": 2**64}, "attributes.total does not fit into 64 bits"),
         ({"due": {"time": "tomorrow"}}, "attributes.due: 'tomorrow' is not a time"),
         ({"due": {"time": "2026-11-30T12:00:00"}}, "attributes.due: 2026-11-30T12:00:00 has no time zone"),
         ({"due": {"time": 1}}, "attributes.due: 1 is not a time"),

@@ -27,12 +27,20 @@ def moment_of(time: datetime) -> Moment:
     return Moment((time - _EPOCH) // timedelta(microseconds=1))
 
 
+def too_large(where: str) -> InvalidInput:
+    """The error for a number that no store can compare. It does not show the number, which may have any length."""
+    return InvalidInput(f"{where} does not fit into 64 bits: give it as text")
+
+
 def parse_attribute(where: str, text: str) -> AttributeValue:
     """The value that a text stands for. `where` describes it in an error."""
     if text in ("true", "false"):
         return text == "true"
     if _NUMBER.fullmatch(text):
-        return float(text) if set(".eE") & set(text) else int(text)
+        try:
+            return float(text) if set(".eE") & set(text) else int(text)
+        except ValueError as error:  # Python reads no more than 4300 digits
+            raise too_large(where) from error
     if text.startswith('"'):
         try:
             return msgspec.json.decode(text, type=str)

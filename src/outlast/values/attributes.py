@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, get_args, get_type_hints
 
 from outlast.errors import InvalidInput
 from outlast.history.events import AttributeValue, Moment
-from outlast.lifecycle.attributes import NAME, attribute_text, moment_of, parse_attribute
+from outlast.lifecycle.attributes import NAME, attribute_text, moment_of, parse_attribute, too_large
 from outlast.store import AttributeFilter
 from outlast.values.checked_text import words
 from outlast.values.not_storable import name_of
@@ -64,7 +64,7 @@ def checked_attribute(where: str, value: Any) -> AttributeValue:
         return value
     if isinstance(value, int):
         if not -(2**63) <= value < 2**63:
-            raise InvalidInput(f"{where}: {value} does not fit into 64 bits: give it as text")
+            raise too_large(where)
         return int(value)
     if isinstance(value, float):
         if not isfinite(value):
