@@ -283,10 +283,40 @@ def test_a_held_child_that_is_deleted_fails_for_its_parent(play: Play) -> None:
         await store.retire(await family(store, held))
         with pytest.raises(NotAllowed, match="is held and can be resumed"):
             await engine.delete(RunId("kid"))
-        await engine.delete(RunId("kid"), force=True)
+        await engine.delete(RunId("kid"), force=True, by="anna", reason="wrong order")
         assert await ends_of_children(engine) == ["failed"]
+        with pytest.raises(RunDeleted, match="run kid was deleted on .* by anna: wrong order"):
+            await engine.get(RunId("kid"))
 
     play(scene)
+
+
+class Killed(BaseException):
+    """Stands for the death of the process."""
+
+
+class KillingStore(MemoryStore):
+    """The process is killed when it has replaced a run by its tombstone."""
+
+    async def delete(self, tombstone: Tombstone, version: int) -> bool:
+        await super().delete(tombstone, version)
+        raise Killed
+
+
+def test_the_parent_of_a_held_child_receives_its_end_before_the_child_is_deleted() -> None:
+    """P6: after the deletion nobody could deliver it, and the parent would wait for ever"""
+
+    async def scene() -> None:
+        store = KillingStore()
+        held = e.RunFailed(error=e.Failure("Error", "a person must decide"), held=True)
+        await store.retire(await family(store, held))
+        engine = Engine(Ledger(store))
+        with pytest.raises(Killed):
+            await engine.delete(RunId("kid"), force=True)
+        assert await store.tombstone(RunId("kid")) is not None
+        assert await ends_of_children(engine) == ["failed"]
+
+    asyncio.run(scene())
 
 
 def test_a_run_that_continued_as_another_is_kept_until_that_has_ended(play: Play) -> None:

@@ -20,8 +20,8 @@ from outlast.client.reader import Statuses, checked_filter
 from outlast.client.recovery import Recovery
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.definition.durations import Seconds, seconds
-from outlast.engine.completion import child_of
-from outlast.errors import Damaged, InvalidInput, NotAllowed, NotFound, RunDeleted, RunGone
+from outlast.engine.completion import end_now
+from outlast.errors import Claimed, Damaged, InvalidInput, NotAllowed, NotFound, RunDeleted
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.ledger.reading import created_of, deletion, ending_of, latest_run_of, missing
@@ -106,6 +106,9 @@ class Deletions(Verbs):
             if refused is not None:
                 return refused
             created = await self._created(run)
+            if summary.held and created.parent:
+                await self._end_held(run, by, reason)
+                continue
             tombstone = Tombstone(
                 run=run,
                 workflow=summary.workflow,
@@ -117,8 +120,6 @@ class Deletions(Verbs):
                 reason=reason,
             )
             if await self._store.delete(tombstone, head.version):
-                if summary.held and created.parent:
-                    await self._end_for_parent(created, tombstone)
                 return tombstone
         return Refusal("live", "is being changed: try again in a moment")
 
@@ -135,12 +136,13 @@ class Deletions(Verbs):
             return await created_of(self._store, run)
         return e.RunCreated(workflow="")
 
-    async def _end_for_parent(self, created: e.RunCreated, tombstone: Tombstone) -> None:
-        """The parent of a held child waits for its end: it receives a failure."""
-        error = failure_of(RunDeleted(f"run {tombstone.run} {deletion(tombstone)}"))
-        with suppress(RunGone, NotFound):
-            ended = e.ChildEnded(child=child_of(created), status="failed", error=error)
-            await self._ledger.deliver(RunId(created.parent), [ended])
+    async def _end_held(self, run: RunId, by: str, reason: str) -> None:
+        """End a held child: its parent waits for its end, and nobody could deliver that after the deletion."""
+        who, why = f" by {by}" if by else "", f": {reason}" if reason else ""
+        error = failure_of(RunDeleted(f"run {run} was held and is deleted{who}{why}"))
+        with suppress(Claimed):  # somebody resumes it: the next examination shows that
+            async with self._claims.owning(run, "cancel") as writer:
+                await end_now(self._ledger, writer, e.RunFailed(error=error))
 
     async def _examined(self, run: RunId, force: bool) -> tuple[Refusal | None, RunSummary, Head]:
         """Why a run may not be deleted, and what this was decided from. Nothing is changed."""

@@ -156,7 +156,7 @@ async def _create_cancelled_child(ledger: Ledger, parent: RunId, child: RunId) -
         )
 
 
-async def end_now(ledger: Ledger, writer: RunWriter, ending: e.RunCancelled) -> None:
+async def end_now(ledger: Ledger, writer: RunWriter, ending: e.RunCancelled | e.RunFailed) -> None:
     """End a run without a driver, regardless of other requests, and apply the effects on other runs."""
     await _append_ending(writer, ending)
     for pause in (*RETRY_PAUSES_S, None):
@@ -170,9 +170,9 @@ async def end_now(ledger: Ledger, writer: RunWriter, ending: e.RunCancelled) -> 
             await asyncio.sleep(pause)
 
 
-async def _append_ending(writer: RunWriter, ending: e.RunCancelled) -> None:
+async def _append_ending(writer: RunWriter, ending: e.RunCancelled | e.RunFailed) -> None:
     """Append the terminal event of a run. If the outcome of an append is unknown, try again: the writer finds out."""
-    reason = decide.cut_short(ending).message
+    reason = decide.cut_short(ending).message if isinstance(ending, e.RunCancelled) else ending.error.message
     pauses, events = list(RETRY_PAUSES_S), decide.end(writer.state, ending, reason)
     while True:
         try:
