@@ -78,6 +78,11 @@ async def deletion_continues(left: int) -> str:
     return await ol.ask("Go on?", str)
 
 
+@ol.workflow
+async def deletion_long_family() -> str:
+    return await deletion_continues.options(id="the-child")(2)
+
+
 @asynccontextmanager
 async def engine_over(store: Store) -> AsyncIterator[Engine]:
     ledger = Ledger(store)
@@ -317,6 +322,23 @@ def test_the_parent_of_a_held_child_receives_its_end_before_the_child_is_deleted
         assert await ends_of_children(engine) == ["failed"]
 
     asyncio.run(scene())
+
+
+def test_a_child_that_continued_as_another_is_kept_until_that_has_ended(play: Play) -> None:
+    """P6: its parent would never learn of the end of the successor"""
+
+    async def scene(engine: Engine, store: Store) -> None:
+        handle = await engine.start(deletion_long_family)
+        last = (await handle.asked(timeout=20)).run
+        for run in ("the-child", derived_run(RunId("the-child"), "continued")):
+            for force in (False, True):
+                with pytest.raises(NotAllowed, match=f"is a child of run {handle.run} and continues as run {last}: wait"):
+                    await engine.delete(RunId(run), force=force)
+        await engine.answer(last, "yes")
+        assert await handle.result(timeout=20) == "yes"
+        await engine.delete(RunId("the-child"))
+
+    play(scene)
 
 
 def test_a_run_that_continued_as_another_is_kept_until_that_has_ended(play: Play) -> None:

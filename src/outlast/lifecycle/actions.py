@@ -91,12 +91,18 @@ def refusal(state: State, verb: Verb, *, force: bool = False) -> Refusal | None:
 
 def deletion_refusal(state: State, ties: Ties = NO_TIES, *, force: bool = False) -> Refusal | None:
     """Why a run may not be deleted. `force` deletes one that is held or can be resumed, or that its parent or its successor
-    may need; never one that is unfinished or that a worker holds."""
+    may need; never one that is unfinished, that a worker holds, or that leads from a parent to an unfinished successor."""
     outline, status = state.outline, state.status
     if not state.is_closed and not outline.held:
         return Refusal("live", f"is {status}: cancel it first")
     if ties.worker:
         return Refusal("live", f"is completed by worker {ties.worker}: try again in a moment")
+    if ties.parent and ties.successor:  # its parent would never learn of the end of the successor
+        return Refusal(
+            "needed",
+            f"is a child of run {ties.parent} and continues as run {ties.successor}: wait for the end of run "
+            f"{ties.successor}, or cancel it",
+        )
     if force:
         return None
     if outline.held:
