@@ -282,9 +282,11 @@ class EncryptedStore:
     # --- deletion
 
     async def delete(self, tombstone: Tombstone, version: int) -> bool:
-        place = f"the tombstone of {tombstone.run}"
-        reason = self._keys.encrypt_text(tombstone.reason, place, is_repeatable=True)
-        return await self._store.delete(replace(tombstone, reason=reason), version)
+        encrypted = {
+            field: self._keys.encrypt_text(getattr(tombstone, field), place, is_repeatable=True)
+            for field, place in _tombstone_places(tombstone.run).items()
+        }
+        return await self._store.delete(replace(tombstone, **encrypted), version)
 
     async def tombstone(self, run: RunId) -> Tombstone | None:
         found = await self._store.tombstone(run)
@@ -294,7 +296,11 @@ class EncryptedStore:
         return [self._tombstone(each) for each in await self._store.tombstones(after=after, limit=limit)]
 
     def _tombstone(self, tombstone: Tombstone) -> Tombstone:
-        return replace(tombstone, reason=self._keys.decrypt_text(tombstone.reason, f"the tombstone of {tombstone.run}"))
+        places = _tombstone_places(tombstone.run)
+        return replace(
+            tombstone,
+            **{field: self._keys.decrypt_text(getattr(tombstone, field), place) for field, place in places.items()},
+        )
 
     async def collect(self, put_before: int, limit: int = 1000) -> list[str]:
         return await self._blobs.forget(await self._store.collect(put_before, limit))
@@ -323,6 +329,15 @@ class EncryptedStore:
 
     def _document(self, document: Document) -> Document:
         return replace(document, body=self._keys.decrypt(document.body, f"document {document.name}"))
+
+
+def _tombstone_places(run: RunId) -> dict[str, str]:
+    """The encrypted fields of a tombstone, with their places."""
+    return {
+        "key": f"the key in the tombstone of {run}",
+        "by": f"the author of the tombstone of {run}",
+        "reason": f"the tombstone of {run}",
+    }
 
 
 def _place(record: Record) -> str:
