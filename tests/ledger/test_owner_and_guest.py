@@ -18,7 +18,7 @@ from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.invariants import violations
 from outlast.lifecycle.status import RunStatus
-from outlast.store import RunFilter, Store
+from outlast.store import RunFilter, Store, Tombstone
 from outlast.stores.memory import Memory, MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.faults import hide_locks
@@ -269,6 +269,21 @@ def test_an_owner_that_was_taken_over_is_fenced_off(play: Play) -> None:
         await new.append([e.NodeStarted(node="a", attempt=2), e.NodeCompleted(node="a", attempt=2)])
 
     play(scene)
+
+
+def test_an_owner_is_fenced_off_whose_run_was_ended_by_another_one_and_deleted() -> None:
+    """P3: a frozen worker wakes when its run has a tombstone"""
+
+    async def scene(desk: Desk) -> None:
+        old = await desk.owner()
+        new = await desk.rival()
+        await new.append(decide.end(new.state, e.RunCancelled()), release=True)
+        tombstone = Tombstone(RUN, "w", RunStatus.CANCELLED, 1, 2)
+        assert await desk.theirs.store.delete(tombstone, new.head.version)
+        with pytest.raises(Fenced, match="has ended and was deleted"):
+            await old.append([e.NodeCompleted(node="a")])
+
+    asyncio.run(scene(Desk(*(MemoryStore(memory) for memory in 2 * [Memory()]))))
 
 
 def test_a_takeover_takes_in_what_the_old_owner_still_wrote(play: Play) -> None:

@@ -26,6 +26,7 @@ from outlast.errors import (
     NotFound,
     OutlastError,
     Overtaken,
+    RunDeleted,
     RunDiverged,
     StoreError,
 )
@@ -163,6 +164,8 @@ class Takeovers:
             await work
         except Conflict as error:
             log.info("run %s belongs to another worker now: %s", run, error)
+        except RunDeleted as error:
+            log.info("%s", error)
         except Damaged as error:
             log.error("run %s cannot be taken over: %s", run, error)
         except StoreError as error:

@@ -217,6 +217,8 @@ class RunWriter(LogCursor):
         if self.head.version == 0:
             raise await exists(self.store, self.run, lost)
         if lost.why == "deleted":
+            if kind is Kind.OWNER:  # only a newer owner can have ended the run
+                raise self._fenced("the run has ended and was deleted")
             raise await missing(self.store, self.run)
         if lost.why != "version" or lost.head is None:
             raise self._fenced(f"epoch {lost.head.epoch if lost.head else 0} is in the log")
