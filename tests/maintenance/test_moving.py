@@ -283,6 +283,31 @@ async def started(engine: Engine, workflow: ol.Workflow, run: str) -> RunId:  # 
     return RunId(run)
 
 
+def test_a_run_that_nobody_has_started_awaits_its_start_in_the_other_store(sqlite: str, other: str) -> None:
+    """It is started once, in the store to which it was copied."""
+
+    async def create() -> None:
+        async with ol.open(sqlite) as desk:
+            await desk.start(moved_quick.options(id="later", start=False), "later")
+
+    async def start() -> None:
+        async with ol.open(sqlite, worker=False) as desk:
+            with pytest.raises(NotAllowed, match="was copied to"):
+                await desk.begin(RunId("later"))
+        async with ol.open(other) as desk:
+            assert (await desk.get(RunId("later"))).awaits_start
+            handle = await desk.begin(RunId("later"))
+            assert await handle.result(timeout=20) == "later"
+            assert (await desk.verify(RunId("later"))).is_sound
+
+    asyncio.run(create())
+    for how in ("as it was", "there already"):
+        assert [moved.how for moved in asyncio.run(copied(sqlite, other))] == [how]
+    assert not done
+    asyncio.run(start())
+    assert done == {"later": 1}
+
+
 def test_a_parent_brings_the_children_it_waits_for(sqlite: str, other: str) -> None:
     async def journey() -> None:
         async with at_work(sqlite) as engine:

@@ -92,6 +92,17 @@ class Branching(Verbs):
             if await self._store.blobs.has(hash):
                 await self._store.blobs.put(self._store.blobs.open(BlobRef(hash, 0)))
 
+    async def undo_pause_before_start(self, run: RunId, *, by: str) -> bool:
+        """Let a run await its start again that was paused before a user started it. False: it was not."""
+        state = await self._reader.state(run)
+        if not state.outline.deferred or state.outline.base is not RunStatus.PAUSED:
+            return False
+        pauses = [entry.seq async for entry in self._reader.events(run) if isinstance(entry.event, e.RunPaused)]
+        reason = "the run was paused before its start, and awaits it again"
+        async with self._claims.owning(run, "resume", force=True) as writer:
+            await writer.open_branch(BranchPlan(cutoff=pauses[0] - 1, cause="recovery", by=by, reason=reason))
+        return True
+
     # --- how
 
     async def open_branch(self, run: RunId, verb: Verb, plan: Plan, children: Children) -> RunHandle[Any]:

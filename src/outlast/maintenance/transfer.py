@@ -187,6 +187,8 @@ class _Move:
         blobs += await _bring(self._here, self._there, named)
         summary = await self._target.get(run)
         if summary.status is RunStatus.PAUSED and summary.copied_to and not await self._went_on(run):
+            if await self._target._branching.undo_pause_before_start(run, by="outlast copy"):
+                return Moved(run, events, blobs, "as it was")
             await self._target.resume(run, by="outlast copy", force=True)
             return Moved(run, events, blobs, "going on")
         if not events:

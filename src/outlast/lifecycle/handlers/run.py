@@ -164,10 +164,10 @@ def _branch_opened(state: State, event: e.BranchOpened, seq: int) -> None:
     if max(event.cutoff, 1) != outline.seq:
         place = "before the first event" if event.cutoff == BEFORE_FIRST else f"at event {event.cutoff}"
         raise Illegal("V8", f"branch {event.branch} is cut {place}, but its lineage ends at {outline.seq}", seq=seq)
-    outline.branch, outline.branch_first, outline.deferred = event.branch, seq, False
+    outline.branch, outline.branch_first = event.branch, seq
     outline.requests = ()  # the append obeys or refuses all open requests, also those of the branch that is left (V12)
     if event.cause != "recovery":
-        outline.generation = event.branch
+        outline.generation, outline.deferred = event.branch, False
         outline.extends_cleanup = outline.cleanup is not None
     for child in (*event.detached, *event.cancelled):
         if state.children.get(child) is None:
