@@ -529,3 +529,26 @@ async def test_a_child_with_an_id_that_is_called_anew_after_a_jump_is_another_ru
     await stage.until(engine, handle.run, e.RunCompleted, after=last)
     started = of([entry.event async for entry in engine.events(handle.run)], e.ChildStarted)
     assert [each.child for each in started] == ["mine-b1"]
+
+
+def test_options_of_a_workflow_examine_its_signature_once() -> None:
+    """A server adds options to each start: its signature and annotations are not examined for each of them."""
+
+    @ol.workflow
+    async def flow(value: int) -> int:
+        return value
+
+    known = flow._arguments
+    assert flow.options(title="x").options(tags=["y"])._arguments is known
+
+
+def test_options_given_before_a_type_is_defined_find_it_later() -> None:
+    namespace: dict[str, Any] = {"ol": ol, "__name__": "later"}
+    exec(
+        "@ol.workflow(name='later')\n"
+        "async def flow(parcel: 'Parcel') -> None: ...\n"
+        "titled = flow.options(title='x')\n"
+        "class Parcel:\n    pass\n",
+        namespace,
+    )
+    assert namespace["titled"]._arguments._hints == {"parcel": namespace["Parcel"]}

@@ -31,7 +31,7 @@ from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger.reading import Ended, created_of, ending_of, latest_run_of, missing
 from outlast.lifecycle.decide import next_request
-from outlast.lifecycle.state import NodeStatus
+from outlast.lifecycle.state import NodeStatus, Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.values.checked_text import words
 from outlast.values.codec import Codec, codec_for, encode, fetched, stored
@@ -154,8 +154,12 @@ class Results(Verbs):
 
     async def answer(self, run: RunId, value: Any, *, interaction: str | None = None, by: str = "") -> RunId:
         """See `Engine.answer`."""
-        by = words("by", by)
         run, wait = await open_question(self._store, await self._reader.get(run), interaction)
+        return await self.answer_question(run, wait, value, by=by)
+
+    async def answer_question(self, run: RunId, wait: Wait, value: Any, *, by: str = "") -> RunId:
+        """Answer a question that was open a moment ago, of the run that asked it."""
+        by = words("by", by)
         schema = msgspec.json.decode(wait.detail)
         raw = answer_json(value, schema)
         answered = e.InteractionAnswered(interaction=wait.id, answer=await stored(raw, self._store.blobs), by=by)

@@ -252,7 +252,10 @@ class Workflow(Generic[P, R]):
             chosen["fairness_key"] = _checked_id("fairness_key", fairness_key or None) or ""
         if "id" in chosen and "idempotency_key" in chosen:
             raise InvalidInput("give id or idempotency_key, not both: either one makes the start idempotent")
-        return Workflow(self._spec, chosen)
+        other = Workflow[P, R](self._spec, chosen)
+        if (known := self.__dict__.get("_arguments")) is not None:  # not made here: types may be defined later
+            other.__dict__["_arguments"] = known
+        return other
 
     def __repr__(self) -> str:
         return f"<workflow {self._spec.name}>"

@@ -164,4 +164,4 @@ async def _announce_questions(engine: Engine, done: Recovered) -> None:
 
 def one_line(text: str) -> str:
     """Text of users on one line of a log, without what a terminal would carry out."""
-    return "".join(char if char.isprintable() else " " for char in text)[:1000]
+    return (text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text))[:1000]

@@ -64,7 +64,7 @@ async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -
     value = value_of(raw, "value")
     asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
     try:
-        asking = await call.engine.answer(asking, value, interaction=wait.id, by=call.by)
+        await call.engine._results.answer_question(asking, wait, value, by=call.by)
     except UnicodeError as error:
         raise InvalidInput(f"value: {error}") from None
     given = {True: "yes", False: "no"}.get(value, "") if isinstance(value, bool) else ""
