@@ -184,13 +184,12 @@ class Code:
         """Stop driving the code. Its waits are cancelled and its commands are refused, so that it ends and leaves nothing
         to the garbage collector. Its log lines are dropped meanwhile."""
         self._is_dismissed = self.silencer.on = True
-        with replays_silenced():
-            self._end()
-
-    def _end(self) -> None:
         for command in self.open.values():
             command.future.settled().cancel()
-        self._loop.end()
+        if self._loop.is_unfinished():
+            with replays_silenced():
+                self._loop.end_tasks()
+        self._loop.release()
         self.close = self.main = self.on_progress = None
         self.open.clear()
         self.new_commands.clear()

@@ -125,7 +125,11 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
         # Without a scope and a stable hash of its own: when the collector finds it must not change other names.
         self.call_soon(partial(asyncio.Task, generator.aclose(), loop=self), context=context)
 
-    def end(self) -> None:
+    def is_unfinished(self) -> bool:
+        """Whether callbacks are ready or tasks are running."""
+        return bool(self._ready) or self.has_tasks()
+
+    def end_tasks(self) -> None:
         """Run for the last time. Waiting tasks are cancelled, and closed if they ignore that. Otherwise the garbage
         collector would end them inside the code of another run, and a `finally` block would issue commands in that run."""
         for ending in (asyncio.Task.cancel, _close):
@@ -134,6 +138,9 @@ class WorkflowLoop(asyncio.AbstractEventLoop):
                 if not task.done():
                     ending(task)
         self._drain_ready()
+
+    def release(self) -> None:
+        """Drop everything that refers to the code: the loop does not run again."""
         self._ready.clear()
         self._tasks.clear()
         del self._clock
