@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Literal
 
 import apsw
@@ -32,11 +31,16 @@ select 1 + max(
 )"""
 """Skips the id of a log whose head was lost, and those of deleted runs, which other processes may remember."""
 _MOVE = """
-update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready),
-    interrupted = iif(?, '', interrupted)
-where id = ? and version = ?"""
+update head set version = ?, digest = ?, epoch = ?, branch = ?, branch_first = ?, closed = ?, ready = ifnull(?, ready){}
+where id = ? and version = ?{}"""
+_RELEASED = {False: "", True: ", interrupted = '', worker = iif(claim_epoch = ?, '', worker)"}
 _FENCE = {Kind.GUEST: "", Kind.CONTROL: "", Kind.OWNER: " and epoch = ?", Kind.TAKEOVER: " and epoch < ?"}
-_MOVE_BY = {kind: _MOVE + fence for kind, fence in _FENCE.items()}
+_MOVE_BY = {
+    (kind, release): _MOVE.format(released, fence)
+    for kind, fence in _FENCE.items()
+    for release, released in _RELEASED.items()
+}
+"""The change of the head by the kind of an append, and by whether it releases the claim."""
 _ADVANCE = "update head set version = ?, digest = ? where id = ? and version = ? and epoch = ? and closed = 0"
 """The change of the head by nearly all appends of an owner: only version and digest."""
 _SET_INTERRUPTED = """
@@ -47,11 +51,8 @@ insert into log (run, first, count, branch, epoch, kind, append_id, time, body, 
 values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _CLOSE = "delete from wait where run = ? and name = ?"
 _HAS_WAIT = "select 1 from wait where run = ? and name = ?"
-_RELEASE = "update head set worker = '' where id = ? and worker != '' and claim_epoch = ?"
 _USE_BLOB = "insert or ignore into blob_use (run, blob) values (?, ?)"
 
-_RECORD = attrgetter("first", "count", "branch", "epoch", "kind", "id", "time", "body", "digest")
-_HEAD = attrgetter("version", "digest", "epoch", "branch", "branch_first", "closed")
 _NO_PLACE = ("", "", 0, "", 0)
 _OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
 
@@ -85,8 +86,6 @@ class Batch:
         """Write the appends together. False, with nothing changed, if that is impossible or one of them loses."""
         if len({append.record.run for append in batch}) < len(batch):
             return False
-        if [append for append in batch if append.needs or append.takes or append.record.kind is not _OWNER]:
-            return False
         self.db.execute("savepoint together")
         if self._write_together(batch):
             self.db.execute("release together")
@@ -100,10 +99,13 @@ class Batch:
         db, rows = self.db, self.rows
         born: list[tuple[Any, ...]] = []
         moves: list[tuple[Any, ...]] = []
+        releases: list[tuple[Any, ...]] = []
         advances: list[tuple[Any, ...]] = []
         known = self.ids.get
         for append in batch:
             record = append.record
+            if append.needs or append.takes or record.kind is not _OWNER:
+                return False
             id = known(record.run)
             if record.first == 1 and id is None:
                 id = self.fresh[record.run] = born[-1][0] + 1 if born else db.execute(_NEXT_ID).get
@@ -115,12 +117,13 @@ class Batch:
                 if _only_advances_head(append):
                     advances.append(_advance_row(append, id))
                 else:
-                    moves.append(_move(append, id))
+                    (releases if append.release else moves).append(_move(append, id))
             rows.add(append, id)
         before = db.total_changes()
         db.executemany(_ADVANCE, advances)
-        db.executemany(_MOVE_BY[_OWNER], moves)
-        if db.total_changes() - before != len(advances) + len(moves):
+        db.executemany(_MOVE_BY[_OWNER, False], moves)
+        db.executemany(_MOVE_BY[_OWNER, True], releases)
+        if db.total_changes() - before != len(advances) + len(moves) + len(releases):
             return False
         before = db.total_changes()
         try:
@@ -182,7 +185,7 @@ class Batch:
             db.execute(_ADVANCE, _advance_row(append, id))
             if db.changes():
                 return True  # else it lost, or reopens a closed run
-        db.execute(_MOVE_BY[record.kind], _move(append, id))
+        db.execute(_MOVE_BY[record.kind, append.release], _move(append, id))
         return db.changes() > 0
 
     def _id(self, run: RunId) -> int | None:
@@ -216,7 +219,7 @@ class _Rows:
         self._again: dict[int, RunSummary] = {}
         """Summaries of new runs, and others."""
         self._more: dict[str, list[tuple[Any, ...]]] = {
-            sql: [] for sql in (_CLOSE, OPEN_WAIT, SET_TIMER, END_RUN_SLOTS, _RELEASE, END_CLAIM_SLOTS, _USE_BLOB)
+            sql: [] for sql in (_CLOSE, OPEN_WAIT, SET_TIMER, END_RUN_SLOTS, END_CLAIM_SLOTS, _USE_BLOB)
         }
         """Rows for further statements, which are executed in this order."""
 
@@ -232,19 +235,23 @@ class _Rows:
                 self._new.append((id, append.summary))
             else:
                 self._again[id] = append.summary
+        if append.closes or append.opens:
+            self._add_waits(append, id)
+        if append.frees:
+            more[END_RUN_SLOTS].append((id,))
+        if append.release:
+            more[END_CLAIM_SLOTS].append((id, epoch))
+        for blob in append.blobs:
+            more[_USE_BLOB].append((id, blob))
+
+    def _add_waits(self, append: Append, id: int) -> None:
+        more = self._more
         if _has_timers(append):
             more[SET_TIMER].append((id,))
         for name in append.closes:
             more[_CLOSE].append((id, name))
         for wait in append.opens:
             more[OPEN_WAIT].append(wait_row(id, wait))
-        if append.frees:
-            more[END_RUN_SLOTS].append((id,))
-        if append.release:
-            more[_RELEASE].append((id, epoch))
-            more[END_CLAIM_SLOTS].append((id, epoch))
-        for blob in append.blobs:
-            more[_USE_BLOB].append((id, blob))
 
     def write(self) -> None:
         db = self._db
@@ -265,7 +272,8 @@ class _Rows:
 
 
 def _log_row(record: Record, id: int) -> tuple[Any, ...]:
-    return id, *_RECORD(record)
+    placed = id, record.first, record.count, record.branch, record.epoch, record.kind, record.id, record.time
+    return *placed, record.body, record.digest
 
 
 def _only_advances_head(append: Append) -> bool:
@@ -308,17 +316,20 @@ def _advance_row(append: Append, id: int) -> tuple[Any, ...]:
 
 def _move(append: Append, id: int) -> tuple[Any, ...]:
     record, head = append.record, append.head
+    moved = head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed
     is_guest = record.epoch == 0
     ready = head.ready if append.release or is_guest else None
-    values = (*_HEAD(head), ready, append.release, id, record.first - 1)
-    return values if is_guest else (*values, record.epoch)  # a guest's append carries no epoch
+    released = (record.epoch,) if append.release else ()
+    fence = () if is_guest else (record.epoch,)  # a guest's append carries no epoch
+    return *moved, ready, *released, id, record.first - 1, *fence
 
 
 def _new_head(append: Append, id: int) -> tuple[Any, ...]:
     head = append.head
     owner = append.claim or ""
     place = _NO_PLACE if append.summary is None else PLACE(append.summary)
-    return id, head.run, *_HEAD(head), head.ready, owner, head.epoch, owner, "expired" if owner else "", *place
+    begun = head.version, head.digest, head.epoch, head.branch, head.branch_first, head.closed, head.ready
+    return id, head.run, *begun, owner, head.epoch, owner, "expired" if owner else "", *place
 
 
 def _has_waits(db: apsw.Connection, id: int, names: Sequence[str]) -> bool:

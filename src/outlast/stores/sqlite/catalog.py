@@ -31,6 +31,8 @@ _PUT = f"""
 insert into catalogue ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUMNS))})
 on conflict (id) do update set at = excluded.at, status = excluded.status, queue = excluded.queue, held = excluded.held,
     text = excluded.text, body = excluded.body"""
+_PUT_AGAIN = "update catalogue set at = ?, status = ?, queue = ?, held = ?, body = ? where id = ?"
+"""For a row whose text stays the same, as nearly all do."""
 _TEXT_CHANGED = "insert or ignore into text_changed (id) values (?)"
 _CORRECT = "update catalogue set workflow = ?, parent = ?, created = ? where id = ?"
 PLACE = attrgetter("workflow", "queue", "priority", "fairness_key", "created")
@@ -63,6 +65,7 @@ _NOTE = "insert or replace into scratch (run, body) select id, ? from head where
 
 _INTERRUPTED = "select interrupted != '' from head where id = ?"
 _SHOWN = attrgetter(*_COLUMNS[1:-2])
+_CHANGING = attrgetter("at", "status", "queue", "held")
 _CATALOGUE_ROW = f"select {', '.join(_COLUMNS)} from catalogue where id = ?"
 _PLACE_COLUMNS = ("workflow", "queue", "priority", "fairness_key", "created")
 _PLACE_ROW = f"select {', '.join(_PLACE_COLUMNS)}, timer, due, {_TIMER} from head where id = ?"
@@ -194,13 +197,13 @@ def put_new(db: apsw.Connection, summaries: Sequence[tuple[int, RunSummary]]) ->
 def put_again(db: apsw.Connection, summaries: Mapping[int, RunSummary], *, is_suspect: bool = False) -> None:
     """Replace the summaries of runs, by row id. Workflow, parent, creation time and place of a run never change. They are
     indexed, so they are updated only if they are suspect, or missing because the first append had no summary."""
-    rows = [_row(id, summary) for id, summary in summaries.items()]
-    texts = {row[0]: row[-2].encode() for row in rows}
     stored: list[Any] = db.execute(_STORED, (msgspec.json.encode(list(summaries)).decode(),)).fetchall()
-    changed = [(id,) for id, *_, text in stored if text != texts[id]]
-    if changed:
-        db.executemany(_TEXT_CHANGED, changed)
-    db.executemany(_PUT, rows)
+    same = {id for id, *_, text in stored if text == search_text(summaries[id]).encode()}
+    kept = [(id, each) for id, each in summaries.items() if id in same]
+    db.executemany(_PUT_AGAIN, [(*_CHANGING(each), encode_summary(each), id) for id, each in kept])
+    if len(same) < len(summaries):
+        db.executemany(_TEXT_CHANGED, [(id,) for id, *_ in stored if id not in same])
+        db.executemany(_PUT, [_row(id, summary) for id, summary in summaries.items() if id not in same])
     if is_suspect:
         wrong = [(summary.workflow, summary.parent, summary.created, id) for id, summary in summaries.items()]
         db.executemany(_CORRECT, wrong)
