@@ -70,6 +70,8 @@ class Results(Verbs):
     async def ending(self, run: RunId, limit: float | None) -> tuple[RunId, Ended | None]:
         """How a run ended, and its id; of a run that continued as another, the last one. None if it has not ended within
         `limit` seconds; 0 is enough for a run that has."""
+        if limit is None:
+            return await self._ending(run)
         waiting = asyncio.timeout(limit)
         try:
             async with waiting:

@@ -294,13 +294,14 @@ class RunDriver:
         outcomes, self.outcomes = self.outcomes, []
         for each in outcomes:
             command, event, value = each
-            if code.open.get(command.key) is not command:
+            key = command.key
+            if code.open.get(key) is not command:
                 continue
             self.set_time()
             if type(event) is e.NodeFailed and self._schedule_retry(command, event):
                 continue
             delivered.append(each)
-            del code.open[command.key]
+            del code.open[key]
             self.batch.pending.append(event)
             if type(event) is e.NodeCompleted:
                 self.in_flight -= 1
@@ -403,7 +404,8 @@ class RunDriver:
                 return None  # the code receives those entries first
         code = self.code
         if self.outcomes:
-            delivered = [*(delivered or ()), *self.deliver_outcomes()]
+            outcomes = self.deliver_outcomes()
+            delivered = [*delivered, *outcomes] if delivered else outcomes
         if code.new_commands:
             self.schedule_commands()
         is_outlived = code.continued is not None and self.watch_continuation()

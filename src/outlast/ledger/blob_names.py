@@ -19,8 +19,9 @@ REFERENCE = b'{"$":"blob",'
 """How the value begins that stands for a blob in the log."""
 _DOLLAR = ord("$")
 """Searching bytes for one byte is much faster than for several."""
-_VERSIONED: Kinds = frozenset((e.RunCreated, e.VersionChanged))
+_WITH_VERSION = (e.RunCreated, e.VersionChanged)
 """Events that name the definition of a workflow."""
+_VERSIONED: Kinds = frozenset(_WITH_VERSION)
 
 
 def is_elsewhere(raw: e.Value) -> bool:
@@ -49,7 +50,7 @@ def values_in(part: Any) -> Iterator[Raw]:
 def blobs_of(event: e.AnyEvent) -> list[BlobRef]:
     """The blobs that an event names. The size of a definition is not known."""
     found = [blob_of(value) for value in values_in(event) if is_elsewhere(value)]
-    version = event.version if isinstance(event, e.RunCreated | e.VersionChanged) else ""
+    version = event.version if isinstance(event, _WITH_VERSION) else ""
     return [*found, BlobRef(version, 0)] if version else found
 
 
@@ -60,5 +61,5 @@ def hashes_in(events: Sequence[e.AnyEvent], body: bytes, kinds: Kinds) -> tuple[
         return tuple(dict.fromkeys(ref.hash for event in events for ref in blobs_of(event)))
     if _VERSIONED.isdisjoint(kinds):
         return ()
-    versions = [event.version for event in events if isinstance(event, e.RunCreated | e.VersionChanged)]
+    versions = [event.version for event in events if isinstance(event, _WITH_VERSION)]
     return tuple(dict.fromkeys(filter(None, versions)))

@@ -25,7 +25,7 @@ from outlast.lifecycle.status import TERMINAL
 from outlast.lifecycle.summary import is_changed, summarise
 from outlast.store import LANDED, Append, Head, Lost, Store
 
-_OWNER = Kind.OWNER
+_OWNER, _TAKEOVER = Kind.OWNER, Kind.TAKEOVER
 _BEGINS: dict[type[e.Event], Kind] = {e.BranchOpened: Kind.OWNER, e.RunTakenOver: Kind.TAKEOVER}
 """Events that may only begin an append, and the kind of that append."""
 _BEGINNINGS = frozenset(_BEGINS)
@@ -167,7 +167,7 @@ class RunWriter(LogCursor):
         if draft is not self._draft:
             self.state, self._draft = draft.state, draft
             self.remembered = []  # the records belong to the branch that was left
-        elif append.record.kind is Kind.TAKEOVER:
+        elif append.record.kind is _TAKEOVER:
             self._remember(append.record)
         if append.release:
             self._ledger.forget(self)

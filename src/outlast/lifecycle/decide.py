@@ -98,9 +98,10 @@ def cut_short(asked: e.CancelRequested | e.RunCancelled) -> e.Failure:
 
 def refusals(state: State, ending: e.AnyEvent) -> Decision:
     """The refusals that precede the end of a run, for the requests that it does not obey; empty before any other event."""
-    if not isinstance(ending, Ending) or (isinstance(ending, e.RunFailed) and ending.held):
+    requests = state.outline.requests
+    if not requests or not isinstance(ending, Ending) or (isinstance(ending, e.RunFailed) and ending.held):
         return []
-    return _refused(left_open(state.outline.requests, ending), "ended", "the run ended first")
+    return _refused(left_open(requests, ending), "ended", "the run ended first")
 
 
 def _refused(requests: Requests, code: Literal["ended", "superseded", "cannot", "still"], reason: str) -> Decision:

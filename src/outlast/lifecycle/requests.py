@@ -31,6 +31,8 @@ def left_open(requests: Requests, event: e.AnyEvent) -> Requests:
 
     `RunCancelled` obeys every cancellation, and `RunContinued` passes it on to the successor. A run that is paused or held
     has obeyed every pause. A branch obeys the jump that it names."""
+    if not requests:
+        return requests
     closed: type[e.Event] | int
     match event:
         case e.RequestRefused(request=seq) | e.BranchOpened(request=seq):

@@ -24,7 +24,7 @@ from outlast.history.events import (
     Value,
 )
 from outlast.lifecycle.requests import Requests
-from outlast.lifecycle.status import LIVE, TERMINAL, RunStatus
+from outlast.lifecycle.status import COMPENSATING, CREATED, LIVE, RUNNING, TERMINAL, WAITING, RunStatus
 
 Part = TypeVar("Part")
 
@@ -196,7 +196,7 @@ class Outline(Struct, gc=False):
     @property
     def awaits_start(self) -> bool:
         """Whether the run begins only when a user starts it."""
-        return self.deferred and self.base is RunStatus.CREATED
+        return self.deferred and self.base is CREATED
 
     @property
     def is_live(self) -> bool:
@@ -206,7 +206,7 @@ class Outline(Struct, gc=False):
     @property
     def is_cleaning(self) -> bool:
         """Whether the run is in its clean-up and not held."""
-        return self.cleanup is not None and self.base is RunStatus.COMPENSATING
+        return self.cleanup is not None and self.base is COMPENSATING
 
 
 class Lazy:
@@ -278,9 +278,9 @@ class State:
         """The displayed status: a running run with no open nodes and at least one wait is waiting."""
         outline = self.outline
         if outline.base is None:
-            return RunStatus.CREATED
-        if outline.base is RunStatus.RUNNING and not outline.open_nodes and self.count("waits"):
-            return RunStatus.WAITING
+            return CREATED
+        if outline.base is RUNNING and not outline.open_nodes and self.count("waits"):
+            return WAITING
         return outline.base
 
     def count(self, name: str) -> int:

@@ -8,14 +8,13 @@ Its content must equal the fold at `at` (V10).
 from __future__ import annotations
 
 from itertools import islice
-from operator import attrgetter
 
 from msgspec import Struct
 
 from outlast.history import events as e
 from outlast.history.ids import RunId
 from outlast.lifecycle.draft import Draft
-from outlast.lifecycle.state import State, Table, Wait
+from outlast.lifecycle.state import Outline, State, Table, Wait
 from outlast.lifecycle.status import RunStatus
 
 MAX_WAITS = 8
@@ -55,31 +54,38 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     attributes: dict[str, e.AttributeValue] = {}
 
 
-_OUTLINE = attrgetter(
-    *("workflow", "branch", "version", "kind", "created", "time", "parent", "title", "tags", "exclusive", "reason"),
-    *("copied_to", "recoverable", "held", "done_nodes"),
-)
-"""The fields of a summary from `workflow` to `done_nodes`."""
-_PLACED = attrgetter("queue", "priority", "fairness_key", "attributes")
-"""The last fields of a summary."""
-_SEARCHED = attrgetter(*("base", "branch", "version", "held", "awaits_start", "recoverable", "reason", "copied_to"))
 
 
 def summarise(run: RunId, state: State) -> RunSummary:
     """The summary of a state, or of the view of a draft."""
     outline, waiting = state.outline, state.count("waits")
-    waits = _shown(state.waits) if waiting else ()
-    fields = (
+    return RunSummary(
         run,
         outline.seq,
         state.status,
-        *_OUTLINE(outline),
+        outline.workflow,
+        outline.branch,
+        outline.version,
+        outline.kind,
+        outline.created,
+        outline.time,
+        outline.parent,
+        outline.title,
+        outline.tags,
+        outline.exclusive,
+        outline.reason,
+        outline.copied_to,
+        outline.recoverable,
+        outline.held,
+        outline.done_nodes,
         waiting,
-        waits,
+        _shown(state.waits) if waiting else (),
         outline.awaits_start,
-        *_PLACED(outline),
+        outline.queue,
+        outline.priority,
+        outline.fairness_key,
+        outline.attributes,
     )
-    return RunSummary(*fields)
 
 
 def state_shown(summary: RunSummary) -> State:
@@ -110,7 +116,13 @@ def is_changed(draft: Draft, kinds: frozenset[type[e.Event]]) -> bool:
         return True
     if kinds <= INVISIBLE_EVENTS:
         return draft.has_new_ends()  # a retried node has a timer
-    return draft.has_new_ends() or bool(_SEARCHED(old) != _SEARCHED(new))
+    return old.base is not new.base or draft.has_new_ends() or _searched(old) != _searched(new)
+
+
+def _searched(outline: Outline) -> tuple[object, ...]:
+    """The searchable fields besides the base status."""
+    placed = outline.branch, outline.version, outline.awaits_start
+    return *placed, outline.held, outline.recoverable, outline.reason, outline.copied_to
 
 
 def _shown(waits: Table[Wait]) -> tuple[Wait, ...]:

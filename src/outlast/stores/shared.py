@@ -34,6 +34,7 @@ from outlast.store import (
 )
 
 Refusal: TypeAlias = Literal["version", "epoch", "wait"]
+_OWNER, _TAKEOVER = _BY_OWNER = Kind.OWNER, Kind.TAKEOVER
 
 VERSION = 5
 """The version of the format of every store."""
@@ -138,16 +139,16 @@ def refusal(append: Append, head: Head | None, waits: Collection[str]) -> Refusa
     if (head.version if head else 0) != record.first - 1:
         return "version"
     epoch = head.epoch if head else record.epoch
-    if record.kind is Kind.OWNER and record.epoch != epoch:
+    if record.kind is _OWNER and record.epoch != epoch:
         return "epoch"
-    if record.kind is Kind.TAKEOVER and record.epoch <= epoch:
+    if record.kind is _TAKEOVER and record.epoch <= epoch:
         return "epoch"
-    return "wait" if any(name not in waits for name in append.needs) else None
+    return "wait" if append.needs and any(name not in waits for name in append.needs) else None
 
 
 def head_after(old: Head | None, append: Append) -> Head:
     """Return the head after an append. Only a guest's append and a release set `ready`."""
-    if old is None or append.release or append.record.kind not in (Kind.OWNER, Kind.TAKEOVER):
+    if old is None or append.release or append.record.kind not in _BY_OWNER:
         return append.head
     return append.head if append.head.ready == old.ready else replace(append.head, ready=old.ready)
 

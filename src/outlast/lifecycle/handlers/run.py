@@ -8,7 +8,7 @@ from outlast.history.lineage import BEFORE_FIRST
 from outlast.lifecycle.handlers.registry import HANDLERS, on
 from outlast.lifecycle.requests import OpenRequest, Request, left_open, newest
 from outlast.lifecycle.state import CLEANUP, Child, Interaction, State, Wait
-from outlast.lifecycle.status import RunStatus
+from outlast.lifecycle.status import CANCELLED, COMPENSATING, COMPLETED, CREATED, FAILED, PAUSED, RUNNING, RunStatus
 
 
 def _no_effect(_state: State, _event: e.Event, _seq: int) -> None:
@@ -24,7 +24,7 @@ def _run_created(state: State, event: e.RunCreated, seq: int) -> None:
     if seq != 1:
         raise Illegal("V2", "RunCreated must be the first event of the log", seq=seq)
     outline = state.outline
-    outline.base = RunStatus.CREATED
+    outline.base = CREATED
     outline.workflow, outline.version, outline.kind = event.workflow, event.version, event.kind
     outline.parent, outline.title, outline.tags = event.parent, event.title, event.tags
     outline.exclusive, outline.on_restart, outline.deferred = event.exclusive, event.on_restart, event.deferred
@@ -41,11 +41,11 @@ def _attributes_set(state: State, event: e.AttributesSet, _seq: int) -> None:
 @on(e.RunStarted)
 def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
     outline = state.outline
-    if outline.base is RunStatus.CREATED and event.resumed:
+    if outline.base is CREATED and event.resumed:
         raise Illegal("V5", "a run that has not started cannot be resumed", seq=seq)
-    if outline.base is not RunStatus.CREATED and not event.resumed:
+    if outline.base is not CREATED and not event.resumed:
         raise Illegal("V5", f"a run that is {outline.base} can only start with resumed=True", seq=seq)
-    outline.base = RunStatus.COMPENSATING if outline.undoing else RunStatus.RUNNING
+    outline.base = COMPENSATING if outline.undoing else RUNNING
     outline.recoverable = outline.held = outline.deferred = False
     outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
     outline.extends_cleanup = outline.cleanup is not None
@@ -59,7 +59,7 @@ def _run_started(state: State, event: e.RunStarted, seq: int) -> None:
 @on(e.RunPaused)
 def _run_paused(state: State, event: e.RunPaused, _seq: int) -> None:
     outline = state.outline
-    outline.base, outline.reason, outline.copied_to = RunStatus.PAUSED, event.reason, event.copied_to
+    outline.base, outline.reason, outline.copied_to = PAUSED, event.reason, event.copied_to
     outline.requests = left_open(outline.requests, event)
 
 
@@ -81,7 +81,7 @@ def _request_refused(state: State, event: e.RequestRefused, seq: int) -> None:
 
 @on(e.RunCompleted)
 def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
-    _end(state, RunStatus.COMPLETED, event, seq)
+    _end(state, COMPLETED, event, seq)
     state.outline.output = event.output
 
 
@@ -89,9 +89,9 @@ def _run_completed(state: State, event: e.RunCompleted, seq: int) -> None:
 def _run_failed(state: State, event: e.RunFailed, seq: int) -> None:
     outline = state.outline
     if event.held:
-        outline.base, outline.requests = RunStatus.FAILED, left_open(outline.requests, event)
+        outline.base, outline.requests = FAILED, left_open(outline.requests, event)
     else:
-        _end(state, RunStatus.FAILED, event, seq)
+        _end(state, FAILED, event, seq)
     outline.held, outline.recoverable = event.held, event.recoverable or event.held
     outline.reason, outline.error, outline.failed_node = event.error.message, event.error, event.node
 
@@ -101,7 +101,7 @@ def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
     outline = state.outline
     if (outline.cleanup is not None) is not event.extended:
         raise Illegal("V5", f"the clean-up of the run has {'not' if event.extended else 'already'} started", seq=seq)
-    outline.base, outline.undoing = RunStatus.COMPENSATING, True
+    outline.base, outline.undoing = COMPENSATING, True
     outline.cleanup, outline.extends_cleanup = event, False
     outline.recoverable = outline.held = False
     outline.reason, outline.copied_to, outline.error, outline.failed_node = "", "", None, ""
@@ -111,14 +111,14 @@ def _cleanup_started(state: State, event: e.CleanupStarted, seq: int) -> None:
 
 @on(e.RunCancelled)
 def _run_cancelled(state: State, event: e.RunCancelled, seq: int) -> None:
-    _end(state, RunStatus.CANCELLED, event, seq)
+    _end(state, CANCELLED, event, seq)
     state.outline.reason = event.reason
 
 
 @on(e.RunContinued)
 def _run_continued(state: State, event: e.RunContinued, seq: int) -> None:
     asked = newest(state.outline.requests, e.CancelRequested)
-    _end(state, RunStatus.COMPLETED, event, seq)
+    _end(state, COMPLETED, event, seq)
     inherited = asked.event if asked is not None and isinstance(asked.event, e.CancelRequested) else None
     state.outline.successor, state.outline.cancel_inherited = event.successor, inherited
 
@@ -129,7 +129,7 @@ def _end(state: State, status: RunStatus, event: e.AnyEvent, seq: int) -> None:
         raise Illegal(
             "V5", f"the run cannot end while {outline.open_nodes} of its nodes have no outcome in the log", seq=seq
         )
-    if outline.cleanup is not None and status is not RunStatus.CANCELLED:
+    if outline.cleanup is not None and status is not CANCELLED:
         raise Illegal("V5", "a run whose clean-up has started can only end as cancelled", seq=seq)
     for request in left_open(outline.requests, event):
         raise Illegal("V12", f"the run ends while the request at event {request.seq} is open; refuse it first", seq=seq)

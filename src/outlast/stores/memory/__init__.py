@@ -51,6 +51,8 @@ from outlast.stores.shared import (
 
 __all__ = ["Memory", "MemoryBlobs", "MemoryStore"]
 
+_TAKEOVER = Kind.TAKEOVER
+
 TAIL = 256
 """The most records in a `Lost`."""
 
@@ -97,35 +99,36 @@ class MemoryStore(MemoryClaims):
         if why is not None:
             tail = self._read(run, record.first, None, TAIL) if why == "version" else []
             return Lost(why, head, tuple(tail))
-        if full := memory.full_slots(run, append.takes):
+        if append.takes and (full := memory.full_slots(run, append.takes)):
             return Lost("slot", head, full=full)
         memory.logs.setdefault(run, []).append(record)
         memory.heads[run] = head_after(head, append)
-        memory.granted[run] = max(memory.granted.get(run, 0), append.head.epoch)
         if append.summary is not None:
             memory.summaries[run] = append.summary
-        waits = memory.waits.setdefault(run, {})
-        for name in append.closes:
-            waits.pop(name, None)
-        for wait in append.opens:
-            waits[wait.name] = wait
+        if append.closes or append.opens:
+            waits = memory.waits.setdefault(run, {})
+            for name in append.closes:
+                waits.pop(name, None)
+            for wait in append.opens:
+                waits[wait.name] = wait
         if append.claim is not None:
             memory.claims[run] = (append.claim, record.epoch)
             memory.interrupted[run] = append.claim
         if append.blobs:
             memory.uses.setdefault(run, set()).update(append.blobs)
-        if record.kind is Kind.TAKEOVER:
+        if record.kind is _TAKEOVER:
             memory.end_slots(run, until="claim", epoch=record.epoch - 1)
             if run in memory.claims:
                 memory.interrupted[run] = memory.claims[run][0]
-        memory.take_slots(run, record.epoch, append.takes)
+        if append.takes:
+            memory.take_slots(run, record.epoch, append.takes)
         if append.frees:
             memory.end_slots(run, until="run")
         if append.release:
             memory.end_slots(run, until="claim", epoch=record.epoch)
             memory.interrupted.pop(run, None)
-        if append.release and memory.claims.get(run, ("", 0))[1] == record.epoch:
-            memory.claims.pop(run, None)
+            if memory.claims.get(run, ("", 0))[1] == record.epoch:
+                memory.claims.pop(run, None)
         return LANDED
 
     async def head(self, run: RunId) -> Head | None:
