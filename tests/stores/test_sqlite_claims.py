@@ -199,3 +199,35 @@ def test_a_run_is_due_again_by_the_timer_that_it_has_then(path: Path) -> None:
         assert [claim.run for claim in await store.claim(BEN)] == [run]
 
     use(path, scene)
+
+
+def test_runs_that_are_released_at_once_share_a_transaction(path: Path) -> None:
+    async def scene(store: SqliteStore) -> None:
+        await store.enrol(BEN, 60)
+        names = [RunId(f"run-{i:03}") for i in range(100)]
+        await store.append([begin(run, claim=BEN) for run in names])
+        commits: list[None] = []
+        store._db._write.set_commit_hook(lambda: bool(commits.append(None)))
+        assert all(await asyncio.gather(*(store.release(run, BEN, 1) for run in names)))
+        assert len(commits) == 1
+        assert await store.holdings(BEN) == []
+
+    use(path, scene)
+
+
+def test_a_write_that_fails_does_not_fail_those_that_share_its_transaction(path: Path) -> None:
+    async def scene(store: SqliteStore) -> None:
+        def fail(_: apsw.Connection) -> None:
+            raise ValueError
+
+        def enrol(db: apsw.Connection) -> None:
+            db.execute("insert into worker values ('w', 1, 1, '')")
+
+        failed, enrolled = await asyncio.gather(
+            store._db.transact_together(fail), store._db.transact_together(enrol), return_exceptions=True
+        )
+        assert isinstance(failed, ValueError)
+        assert enrolled is None
+        assert [each.worker for each in await store.workers()] == ["w"]
+
+    use(path, scene)

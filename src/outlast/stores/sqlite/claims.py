@@ -182,7 +182,7 @@ class ClaimRows(Rows):
                 db.execute(END_CLAIM_SLOTS, (id, epoch))
             return True
 
-        return await self._db.transact(write)
+        return await self._db.transact_together(write)
 
     async def holding(self, run: RunId) -> Holding | None:
         with self._db.reading() as db:

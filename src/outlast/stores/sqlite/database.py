@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import apsw
 
@@ -31,6 +31,7 @@ from outlast.stores.sqlite.schema import create, has_schema
 from outlast.stores.sqlite.searching import are_texts_new, index_texts
 
 Result = TypeVar("Result")
+Act: TypeAlias = Callable[[apsw.Connection], Any]
 
 SLOW_COMMIT = 0.005
 """Seconds: if commits take longer on average, they move to the writer thread."""
@@ -69,6 +70,8 @@ class Database:
         self._busy_timeout = busy_timeout
         self._vfs = vfs
         self._writing = asyncio.Lock()
+        self._waiting: list[tuple[Act, asyncio.Future[Any]]] = []
+        self._gathering: asyncio.Task[None] | None = None
         self._writer_thread: ThreadPoolExecutor | None = None
         self._usual_commit = 0.0
         self._flushes = True
@@ -179,6 +182,38 @@ class Database:
                         raise
                     await asyncio.sleep(random.uniform(0.5, 1.5) * pause)
                     pause = min(pause * 2, 0.01)
+
+    def transact_together(self, act: Callable[[apsw.Connection], Result]) -> asyncio.Future[Result]:
+        """Like `transact`, but in one transaction with all that is asked for in the same turn of the event loop."""
+        self.require_writable()
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((act, answer))
+        if self._gathering is None:
+            self._gathering = asyncio.create_task(self._write_waiting(), name="outlast-sqlite-writes")
+        return answer
+
+    async def _write_waiting(self) -> None:
+        async with self._writing:  # more may be asked for while another transaction is under way
+            self._gathering = None
+            waiting, self._waiting = self._waiting, []
+        await self._write_together(waiting)
+
+    async def _write_together(self, waiting: list[tuple[Act, asyncio.Future[Any]]]) -> None:
+        try:
+            results = await self.transact(lambda connection: [act(connection) for act, _ in waiting])
+        except BaseException as error:
+            if len(waiting) > 1 and isinstance(error, Exception) and not isinstance(error, StoreError):
+                for each in waiting:  # one of them cannot be written: the others do not fail with it
+                    await self._write_together([each])
+                return
+            for _, answer in waiting:
+                answer.set_exception(error) if isinstance(error, Exception) and not answer.done() else answer.cancel()
+            if not isinstance(error, Exception):
+                raise
+            return
+        for (_, answer), result in zip(waiting, results, strict=True):
+            if not answer.done():
+                answer.set_result(result)
 
     def check_version(self, connection: apsw.Connection) -> None:
         """Refuse a store whose version has changed since it was opened. The connection is in a transaction."""
