@@ -392,6 +392,9 @@ def test_prune_deletes_what_ended_before_and_says_what_it_keeps(play: Play) -> N
         assert (await store.tombstone(other)) is not None
         assert (await engine.prune(0, force=True)).runs == 1
         assert [each.status for each in await engine.list_runs()] == [ol.RunStatus.WAITING]
+        for older in (-1, float("nan"), float("inf"), 10**400):
+            with pytest.raises(InvalidInput, match="older must be"):
+                await engine.prune(older, dry_run=True)
         with pytest.raises(InvalidInput, match="only runs that have ended"):
             await engine.prune(0, status="waiting")
 

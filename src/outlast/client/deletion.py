@@ -44,6 +44,8 @@ _KEPT = {
     "needed": "is a child or a predecessor of a run that has not ended",
 }
 """Reasons without the names of other runs, to count them."""
+OLDEST_S = 3_153_600_000
+"""A hundred years: the greatest age that `prune` accepts."""
 TRIES = 20
 """How often a deletion is tried again if the log of the run grows meanwhile."""
 
@@ -201,7 +203,7 @@ class Deletions(Verbs):
         """See `Engine.prune`."""
         by, reason = signed(by, reason)
         report, pace, width = Pruned(dry_run=dry_run), Pace(), CONCURRENCY if dry_run else 1
-        ended_before = await self._store.now() - round(seconds(older, "older") * 1e6)
+        ended_before = await self._ended_before(older)
         async for page in self._ended(ended_before, workflow, statuses):
             while page:
                 part, page = page[:width], page[width:]
@@ -222,7 +224,7 @@ class Deletions(Verbs):
         """The runs that `prune` would delete according to their summaries, at most `limit` of them, and whether there are
         more. Each deletion checks again."""
         report, found = Pruned(dry_run=True), list[RunId]()
-        ended_before = await self._store.now() - round(seconds(older, "older") * 1e6)
+        ended_before = await self._ended_before(older)
         async for page in self._ended(ended_before, workflow, statuses):
             for summary in page:
                 refused = deletion_refusal(state_shown(summary), force=force and not summary.held)
@@ -234,6 +236,12 @@ class Deletions(Verbs):
                     found.append(summary.run)
                     report.add(summary)
         return report, found, False
+
+    async def _ended_before(self, older: Seconds) -> int:
+        age = seconds(older, "older")
+        if not 0 <= age <= OLDEST_S:
+            raise InvalidInput(f"older must be from 0 to {OLDEST_S:,} seconds")
+        return await self._store.now() - round(age * 1e6)
 
     async def _prune_one(
         self, summary: RunSummary, report: Pruned, by: str, reason: str, force: bool, dry_run: bool

@@ -14,7 +14,7 @@ def seconds(given: Any, what: str) -> float:
     """The seconds of a duration. `InvalidInput` names the argument `what` if it is not one."""
     if isinstance(given, timedelta):
         return given.total_seconds()
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if isinstance(given, bool) or not isinstance(given, int | float) or given != given:
         raise InvalidInput(f"{what} must be a number of seconds or a timedelta, not {given!r}")
     return given
 

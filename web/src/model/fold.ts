@@ -473,10 +473,10 @@ function runContinued(state: State, event: LogEvent): void {
 function branchOpened(state: State, event: LogEvent): void {
   state.branch = number(event, "branch");
   state.branch_first = event.seq;
-  state.deferred = false;
   state.requests = []; // the append obeys or refuses all open requests
   if (event.fields.cause !== "recovery") {
     state.generation = state.branch;
+    state.deferred = false;
     state.extends_cleanup = state.cleanup_due !== null;
   }
   const cancelled = texts(event, "cancelled");
