@@ -277,10 +277,10 @@ GOALS: tuple[Goal | Unmeasured, ...] = (
                 " s",
             ),
             Goal(
-                f"p99 of appends while 30,000 runs are pruned to that before, {where}",
+                f"p99 of appends while 10,000 runs are pruned to that before, {where}",
                 "at most",
                 2,
-                "deletion --nodes 30000",
+                "deletion --nodes 10000",
                 _of("deletion", f"{kind}_p99_ratio"),
                 2,
             ),

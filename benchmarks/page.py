@@ -325,7 +325,7 @@ def _waits(results: Results) -> str:
             ("10,000 children at once, s", "children-many", "10000_s", 2),
             ("the same, CPU ms per child", "children-many", "10000_cpu_ms_per_child", 2),
             ("10,000 timers due in one second, s", "timers", "s", 2),
-            ("30,000 runs pruned, runs/s", "deletion", "deleted_per_s", 0),
+            ("10,000 runs pruned, runs/s", "deletion", "deleted_per_s", 0),
             ("p99 of appends before, ms", "deletion", "p99_before_ms", 2),
             ("p99 of appends meanwhile, ms", "deletion", "p99_during_ms", 2),
             ("size of the store before, MB", "deletion", "mb_before", 1),

@@ -50,7 +50,7 @@ PLAN = (
     Job("children", "children --nodes 2000", systems=OURS),
     Job("children-many", "children --nodes 10000", systems=OURS, rounds=1),
     Job("timers", "timers --nodes 10000", systems=OURS, rounds=1, seconds=600),
-    Job("deletion", "deletion --nodes 30000", systems=OURS, rounds=1, seconds=900),
+    Job("deletion", "deletion --nodes 10000", systems=OURS, rounds=1, seconds=900),
     Job("command", "command --nodes 100", systems=OURS, rounds=1),
     Job("store-calls", "store_calls --nodes 200000", systems=OURS, rounds=1, seconds=900),
     Job("waiting", "many_runs waiting --nodes 100000", systems=OURS, rounds=1, seconds=900),

@@ -13,7 +13,7 @@ import outlast as ol
 from benchmarks.program import Found, Stage, play
 from benchmarks.systems.outlast import store_at
 
-AHEAD_S = 0.01
+AHEAD_S = 0.003
 """Seconds for each run to be started before its timer is due."""
 AT_A_TIME = 1000
 
