@@ -40,6 +40,7 @@ class Starts(Verbs):
         run = self._run_id(options)
         exclusive = words("exclusive", workflow._exclusive_for(args, kwargs))
         entry, folder = import_entry(spec)
+        queue, priority, fairness_key = workflow._placing
         created = e.RunCreated(
             workflow=spec.name,
             version=await self._claims.definitions.keep(workflow),
@@ -56,7 +57,9 @@ class Starts(Verbs):
             root=self._root,
             deferred=not options.get("start", True),
             trace=options.get("trace", ""),
-            **workflow._placing,
+            queue=queue,
+            priority=priority,
+            fairness_key=fairness_key,
         )
         try:
             if created.deferred:

@@ -68,6 +68,7 @@ async def cancel(worker: Worker, parent: RunDriver, child: RunId) -> None:
 async def _create(worker: Worker, parent: RunDriver, command: ChildCommand) -> None:
     spec, options = command.workflow._spec, command.workflow._start_options
     entry, folder = import_entry(spec)
+    queue, priority, fairness_key = command.workflow._placing
     created = e.RunCreated(
         workflow=spec.name,
         version=await worker.definitions.keep(command.workflow),
@@ -82,7 +83,9 @@ async def _create(worker: Worker, parent: RunDriver, command: ChildCommand) -> N
         title=options.get("title", ""),
         tags=options.get("tags", ()),
         attributes=options.get("attributes", {}),
-        **command.workflow._placing,
+        queue=queue,
+        priority=priority,
+        fairness_key=fairness_key,
     )
     if worker.capacity and not created.queue and registry.known(spec.name) is not None:
         await worker.start(command.child, command.workflow, created, command.packed.args, command.packed.kwargs)

@@ -162,14 +162,11 @@ class Workflow(Generic[P, R]):
             ) from error
 
     @property
-    def _placing(self) -> dict[str, Any]:
-        """The queue, the priority and the fairness key of a run, as fields of RunCreated."""
+    def _placing(self) -> tuple[str, int, str]:
+        """The queue, the priority and the fairness key of a run."""
         options, spec = self._start_options, self._spec
-        return {
-            "queue": options.get("queue", spec.queue),
-            "priority": options.get("priority", spec.priority),
-            "fairness_key": options.get("fairness_key", ""),
-        }
+        queue, priority = options.get("queue", spec.queue), options.get("priority", spec.priority)
+        return queue, priority, options.get("fairness_key", "")
 
     def start(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[RunHandle[R]]:
         """Start a run on the engine that `async with outlast.open()` opened here: `handle = await flow.start(...)`. The
