@@ -84,6 +84,19 @@ def test_nothing_of_a_deleted_run_is_left_but_its_tombstone(path: Path) -> None:
     assert rows(path, "select run, purged from tombstone") == [(A, 1)]
 
 
+def test_runs_that_are_deleted_at_once_share_a_transaction(path: Path) -> None:
+    async def delete(store: SqliteStore) -> None:
+        runs = [RunId(f"run-{number}") for number in range(4)]
+        await store.append([begin(run, summary=summary(run)) for run in runs])
+        commits: list[None] = []
+        store._db._write.set_commit_hook(lambda: bool(commits.append(None)))
+        deleted = await asyncio.gather(*(store.delete(tombstone(run), 1) for run in runs), store.delete(tombstone(A), 7))
+        assert deleted == [True, True, True, True, False]
+        assert len(commits) == 1
+
+    use(path, delete)
+
+
 def test_a_step_of_a_purge_is_one_small_transaction(path: Path) -> None:
     """S12: an append waits for one step at most"""
     changed: list[int] = []

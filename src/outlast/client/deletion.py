@@ -34,11 +34,10 @@ from outlast.store import Head, Tombstone
 from outlast.values.failures import failure_of
 
 PAGE = 500
-CONCURRENCY = 8
-"""Runs that are examined at the same time, and at most deleted."""
+CONCURRENCY, FEW = 8, 4
+"""Runs that are examined at the same time, and deleted: at first a few, so that an append does not wait for many of them."""
 SLOW_S = 0.02
-"""A deletion takes so long where requests travel: then several are on their way at once. Where it is faster they follow one
-another, so that an append waits for one of them at most."""
+"""If it takes so long to delete a few, requests travel: then more of them are on their way at once."""
 _KEPT = {
     "live": "is completed by a worker: try again in a moment",
     "needed": "is a child or a predecessor of a run that has not ended",
@@ -202,7 +201,7 @@ class Deletions(Verbs):
     ) -> Pruned:
         """See `Engine.prune`."""
         by, reason = signed(by, reason)
-        report, pace, width = Pruned(dry_run=dry_run), Pace(), CONCURRENCY if dry_run else 1
+        report, pace, width = Pruned(dry_run=dry_run), Pace(), CONCURRENCY if dry_run else FEW
         ended_before = await self._ended_before(older)
         async for page in self._ended(ended_before, workflow, statuses):
             while page:
@@ -210,7 +209,7 @@ class Deletions(Verbs):
                 await asyncio.gather(*[self._prune_one(each, report, by, reason, force, dry_run) for each in part])
                 tell(f"{'examined' if dry_run else 'deleted'} {report.runs:,} runs")
                 if not dry_run:
-                    width = max(1, min(CONCURRENCY, int(await pace.wait() / SLOW_S)))
+                    width = FEW if await pace.wait() < SLOW_S else CONCURRENCY
         if not dry_run:
             async for steps in purge(self._store):
                 tell(f"freeing space: step {steps:,}")

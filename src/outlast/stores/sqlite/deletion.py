@@ -81,7 +81,7 @@ class DeletionRows(ClaimRows):
                 db.execute(sql, (id,))
             return True
 
-        return await self._db.transact(write)
+        return await self._db.transact_together(write)
 
     async def purge(self, limit: int = 1000) -> bool:
         check_limit(limit)
