@@ -290,7 +290,7 @@ def test_a_held_child_that_is_deleted_fails_for_its_parent(play: Play) -> None:
             await engine.delete(RunId("kid"))
         await engine.delete(RunId("kid"), force=True, by="anna", reason="wrong order")
         assert await ends_of_children(engine) == ["failed"]
-        with pytest.raises(RunDeleted, match="run kid was deleted on .* by anna: wrong order"):
+        with pytest.raises(RunDeleted, match=r"run kid was deleted on .* by anna: wrong order"):
             await engine.get(RunId("kid"))
 
     play(scene)
@@ -332,7 +332,9 @@ def test_a_child_that_continued_as_another_is_kept_until_that_has_ended(play: Pl
         last = (await handle.asked(timeout=20)).run
         for run in ("the-child", derived_run(RunId("the-child"), "continued")):
             for force in (False, True):
-                with pytest.raises(NotAllowed, match=f"is a child of run {handle.run} and continues as run {last}: wait"):
+                with pytest.raises(
+                    NotAllowed, match=f"is a child of run {handle.run} and continues as run {last}: wait"
+                ):
                     await engine.delete(RunId(run), force=force)
         await engine.answer(last, "yes")
         assert await handle.result(timeout=20) == "yes"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from outlast.history import events as e
-from outlast.history.ids import RunId
+from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger
+from outlast.ledger.slots import queue_slot
 from outlast.store import WorkerInfo
 from outlast.stores.memory import MemoryStore
 
@@ -132,3 +133,57 @@ def test_the_live_workers_that_know_the_workflow_of_a_ready_run_are_named(
     )
     assert found.sentence == f"the run is ready and no worker advances it; {known}"
     assert any("outlast worker --app" in action for action in found.actions) is ("flow" not in workflows)
+
+
+async def g1(engine: Any, run: RunId) -> list[Any]:
+    return [finding for finding in (await engine.diagnose(run)).findings if finding.code == "G1"]
+
+
+@pytest.mark.parametrize("status", ["created", "waiting"])
+def test_a_run_that_waits_long_for_a_slot_of_its_queue_is_well(memory_ward: Any, status: str) -> None:
+    """P6: the wait has a name"""
+
+    async def look() -> Any:
+        from outlast.client import Engine
+
+        store, run = MemoryStore(), RunId("second")
+        ledger, worker = Ledger(store, clock=lambda: 1), WorkerId("worker")
+        await store.enrol(worker, 30, WorkerInfo(("flow",)))
+        await ledger.create_ready(RunId("first"), e.RunCreated(workflow="flow", queue="gpu"))
+        created = e.RunCreated(workflow="flow", queue="gpu")
+        if status == "created":
+            await ledger.create_ready(run, created)
+        else:
+            asked = [e.InteractionRequested(interaction=name, prompt="?") for name in ("one", "other")]
+            await ledger.begin(run, worker).append([created, e.RunStarted(), *asked], release=True)
+            await ledger.deliver(run, [e.InteractionAnswered(interaction="one")])
+        before = await g1(Engine(Ledger(store), None), run)
+        assert await store.claim(worker, runs=[RunId("first")])
+        assert await store.take(RunId("first"), 1, [queue_slot("gpu")]) == ()
+        return before, await g1(Engine(Ledger(store), None), run)
+
+    (before,), after = memory_ward.do(look())
+    assert before.standing == "reported", "a worker serves the queue, no slot is held, and the run does not advance"
+    assert {found.standing for found in after} <= {"consistent"}
+    if status == "created":
+        (found,) = after
+        assert found.sentence == "the run waits in queue gpu, whose slots are held by first; that is normal"
+
+
+def test_a_ready_run_of_a_queue_that_no_worker_serves_is_reported(memory_ward: Any) -> None:
+    """P6"""
+
+    async def look() -> Any:
+        from outlast.client import Engine
+
+        store, run = MemoryStore(), RunId("ready")
+        ledger = Ledger(store, clock=lambda: 1)
+        await ledger.create_ready(run, e.RunCreated(workflow="flow", queue="gpu"))
+        await store.enrol(WorkerId("worker"), 30, WorkerInfo(("flow",), ("mail",)))
+        (found,) = await g1(Engine(Ledger(store), None), run)
+        return found
+
+    found = memory_ward.do(look())
+    assert found.standing == "reported"
+    assert found.sentence == "the run is ready and no worker advances it; no live worker serves queue gpu"
+    assert found.actions[0] == "outlast worker --app MODULE --queue gpu starts a worker that serves the queue"

@@ -24,7 +24,7 @@ from outlast.engine.completion import end_now
 from outlast.errors import Claimed, Damaged, InvalidInput, NotAllowed, NotFound, RunDeleted
 from outlast.history import events as e
 from outlast.history.ids import RunId
-from outlast.ledger.reading import created_of, deletion, ending_of, latest_run_of, missing
+from outlast.ledger.reading import created_of, ending_of, latest_run_of, missing
 from outlast.ledger.verification import STRANGE
 from outlast.lifecycle.actions import Refusal, Ties, deletion_refusal
 from outlast.lifecycle.status import TERMINAL, RunStatus

@@ -15,8 +15,9 @@ from outlast.history.ids import RunId
 from outlast.history.lineage import Interval, lineage
 from outlast.history.record import Entry
 from outlast.ledger.reading import branches_of, latest_run_of, missing, records
+from outlast.ledger.slots import queue_slot
 from outlast.ledger.verification import STRANGE, verify
-from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, RelatedRun
+from outlast.lifecycle.diagnosis import Evidence, Finding, Holder, QueueState, RelatedRun
 from outlast.lifecycle.fold import apply
 from outlast.lifecycle.invariants import Violation
 from outlast.lifecycle.state import State
@@ -84,6 +85,7 @@ async def evidence_of(
         related_runs=[] if damage else await _related_runs(store, head, seen),
         holder=Holder(holding.worker, holding.is_live, holding.expires) if holding is not None else None,
         is_ready=head.ready,
+        queue=await _queue_state(store, outline.queue) if holding is None and outline.is_live else None,
         knowing=await workers_knowing(store, outline.workflow),
         today=workflow.version if workflow is not None else "",
         initial=_initial(seen.log),
@@ -98,6 +100,16 @@ async def evidence_of(
         watchers=watchers,
         unused=head.branch + 1 - len(seen.intervals),
     )
+
+
+async def _queue_state(store: Store, name: str) -> QueueState | None:
+    """The state of a queue; None without a name."""
+    if not name:
+        return None
+    holders = await store.slot_holders(queue_slot(name).name)
+    queues = [worker.info.queues for worker in await store.workers() if worker.is_live]
+    is_served = any(served is None or name in served for served in queues)
+    return QueueState(name, tuple(each.run for each in holders), is_served)
 
 
 async def workers_knowing(store: Store, workflow: str) -> tuple[str, ...]:

@@ -12,13 +12,12 @@ from outlast.history.events import Value
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger.blob_names import is_elsewhere
-from outlast.ledger.slots import queue_slot
 from outlast.lifecycle import resume_plan
 from outlast.lifecycle.branching import BranchSummaries, BranchSummary
 from outlast.lifecycle.comparison import Comparison, Row, Side, compare, counted, ending_of, length_of, shared_upto
 from outlast.lifecycle.diagnosis import diagnose
 from outlast.lifecycle.difference import Change, changes_between
-from outlast.lifecycle.explanation import Explanation, QueueState, explain
+from outlast.lifecycle.explanation import Explanation, explain
 from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline import TimelineBuilder
 from outlast.store import Blobs, Store
@@ -50,22 +49,12 @@ async def explanation_of(reader: Reader, store: Store, run: RunId, branch: int |
     if outline.branch == newest and not log.state.is_closed:
         evidence = await evidence_of(store, run, reader.key)
         holder, findings = evidence.holder, diagnose(evidence)
-        if holder is None and outline.is_live and log.state.status is not RunStatus.WAITING:
-            queue = await _queue_state(store, outline.queue)
+        if evidence.is_ready or log.state.status is not RunStatus.WAITING:
+            queue = evidence.queue
     now = await reader.now()
     return explain(
         run, log, now, newest=newest, full=full, revival=revival, holder=holder, queue=queue, findings=findings
     )
-
-
-async def _queue_state(store: Store, name: str) -> QueueState | None:
-    """The state of a queue; None without a name."""
-    if not name:
-        return None
-    holders = await store.slot_holders(queue_slot(name).name)
-    queues = [worker.info.queues for worker in await store.workers() if worker.is_live]
-    is_served = any(served is None or name in served for served in queues)
-    return QueueState(tuple(each.run for each in holders), is_served)
 
 
 async def branches_in(reader: Reader, run: RunId) -> list[BranchSummary]:

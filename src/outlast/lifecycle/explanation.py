@@ -18,7 +18,7 @@ from outlast.history.ids import RunId, question_of
 from outlast.lifecycle.actions import allowed, has_diverged, inside
 from outlast.lifecycle.branch_plan import START
 from outlast.lifecycle.decide import next_request
-from outlast.lifecycle.diagnosis.evidence import Finding, Holder, Standing
+from outlast.lifecycle.diagnosis.evidence import Finding, Holder, QueueState, Standing
 from outlast.lifecycle.resume_plan import Revival
 from outlast.lifecycle.state import NodeStatus, State, Wait, WaitKind
 from outlast.lifecycle.status import TERMINAL, RunStatus
@@ -64,13 +64,6 @@ class ClaimHolder(Struct, frozen=True):
     worker: str
     is_live: bool
     expires: datetime | None
-
-
-class QueueState(Struct, frozen=True):
-    """The queue in which a run waits: the runs that hold its slots, and whether a live worker serves it."""
-
-    holders: tuple[str, ...]
-    is_served: bool
 
 
 class Problem(Struct, frozen=True):
@@ -211,7 +204,7 @@ def _state(log: TimelineBuilder, now: int, holder: Holder | None, queue: QueueSt
     yield f"{_status(state)}."
     yield from _holder(state, now, holder)
     if queue is not None:
-        yield _queue(outline.queue, queue)
+        yield _queue(queue)
     yield from _nodes(state)
     for wait in islice(state.waits.values(), MAX_WAITS):
         since = log.since.get(wait.name)
@@ -255,12 +248,12 @@ def _holder(state: State, now: int, holder: Holder | None) -> Iterator[str]:
         yield f"Worker {holder.worker} is gone; its claim expired {say.duration(now - holder.expires)} ago."
 
 
-def _queue(name: str, queue: QueueState) -> str:
+def _queue(queue: QueueState) -> str:
     if not queue.is_served:
-        return f"Waits in queue {name}: no live worker serves it."
+        return f"Waits in queue {queue.name}: no live worker serves it."
     if not queue.holders:
-        return f"Waits in queue {name}."
-    return f"Waits in queue {name}. Its slots are held by: {say.listed(list(queue.holders))}."
+        return f"Waits in queue {queue.name}."
+    return f"Waits in queue {queue.name}. Its slots are held by: {say.listed(list(queue.holders))}."
 
 
 def _nodes(state: State) -> Iterator[str]:

@@ -22,6 +22,7 @@ from outlast.lifecycle.diagnosis.evidence import Finding as Finding
 from outlast.lifecycle.diagnosis.evidence import HandOver as HandOver
 from outlast.lifecycle.diagnosis.evidence import Holder as Holder
 from outlast.lifecycle.diagnosis.evidence import Open as Open
+from outlast.lifecycle.diagnosis.evidence import QueueState as QueueState
 from outlast.lifecycle.diagnosis.evidence import RelatedRun as RelatedRun
 from outlast.lifecycle.diagnosis.evidence import Remedy as Remedy
 from outlast.lifecycle.diagnosis.evidence import Rewrite as Rewrite

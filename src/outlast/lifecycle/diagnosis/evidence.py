@@ -33,6 +33,14 @@ class RelatedRun(Struct, frozen=True):
     has_ended: bool = False
 
 
+class QueueState(Struct, frozen=True):
+    """The queue in which a run waits: the runs that hold its slots, and whether a live worker serves it."""
+
+    name: str
+    holders: tuple[str, ...]
+    is_served: bool
+
+
 class Evidence(Struct, kw_only=True):
     """The facts about one run. `log` is the readable part of the current lineage, `state` its fold; `version` is the last
     event of the log. `today` is the version of the code in this process, `initial` the version the run began with."""
@@ -54,6 +62,8 @@ class Evidence(Struct, kw_only=True):
     related_runs: Sequence[RelatedRun] = ()
     holder: Holder | None = None
     is_ready: bool = False
+    queue: QueueState | None = None
+    """The queue of a run that nobody holds."""
     knowing: Sequence[str] = ()
     """The live workers that claim runs of this workflow."""
     today: str = ""

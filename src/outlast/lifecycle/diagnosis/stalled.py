@@ -10,7 +10,7 @@ from outlast.errors import WORKER_RESTARTED
 from outlast.history import events as e
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan, plan_of_request, unmet_request_plan
-from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, Remedy, Say, and_more
+from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Open, QueueState, Remedy, Say, and_more
 from outlast.lifecycle.diagnosis.summary_checks import branched
 from outlast.lifecycle.requests import newest
 from outlast.lifecycle.state import OPEN, NodeStatus
@@ -102,6 +102,13 @@ def left_behind(evidence: Evidence) -> Iterator[Finding]:
     if state.outline.awaits_start:
         return
     if evidence.is_ready and evidence.holder is None:
+        if (queue := _full_queue(evidence)) is not None:
+            names = ", ".join(queue.holders[:3]) + and_more(len(queue.holders) - 3)
+            yield Finding(
+                code="G1",
+                sentence=f"the run waits in queue {queue.name}, whose slots are held by {names}; that is normal",
+            )
+            return
         is_late = evidence.now - state.outline.time > LATE_US
         yield Finding(
             code="G1",
@@ -138,7 +145,7 @@ def _overdue(evidence: Evidence) -> Iterator[Finding]:
     timers = [wait for wait in evidence.state.waits.values() if wait.kind == "timer" and wait.due is not None]
     late = [wait.id for wait in timers if evidence.now - (wait.due or 0) > LATE_US]
     is_late = evidence.is_ready and evidence.now - evidence.state.outline.time > LATE_US
-    if evidence.holder is not None or not (late or is_late):
+    if evidence.holder is not None or not (late or is_late) or _full_queue(evidence) is not None:
         return
     due = f"timer {late[0]}{and_more(len(late) - 1)} is due" if late else "it has received an event"
     yield Finding(
@@ -150,7 +157,15 @@ def _overdue(evidence: Evidence) -> Iterator[Finding]:
     )
 
 
+def _full_queue(evidence: Evidence) -> QueueState | None:
+    """The queue of a run that waits for a slot: workers serve it, and other runs hold slots. Its limit is theirs to know."""
+    queue = evidence.queue
+    return queue if queue is not None and queue.is_served and queue.holders else None
+
+
 def _knowing(evidence: Evidence) -> str:
+    if evidence.queue is not None and not evidence.queue.is_served:
+        return f"no live worker serves queue {evidence.queue.name}"
     workflow, workers = evidence.state.outline.workflow, evidence.knowing
     if not workers:
         return f"no live worker knows workflow {workflow}"
@@ -158,6 +173,8 @@ def _knowing(evidence: Evidence) -> str:
 
 
 def _start_a_worker(evidence: Evidence) -> tuple[str, ...]:
+    if evidence.queue is not None and not evidence.queue.is_served:
+        return (f"outlast worker --app MODULE --queue {evidence.queue.name} starts a worker that serves the queue",)
     if evidence.knowing:
         return ()
     return (f"outlast worker --app MODULE starts a worker, if MODULE has workflow {evidence.state.outline.workflow}",)
