@@ -14,11 +14,12 @@ import pytest
 from obstore.store import MemoryStore
 
 from outlast.errors import NotFound
+from outlast.history.ids import RunId
 from outlast.history.record import Kind
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
 from outlast.store import LANDED, Append, Head, Line, Lost, RunFilter, Slot, Store
-from outlast.stores.objects import ObjectStore, blobs, deletion, slots
+from outlast.stores.objects import ObjectStore, blobs, candidates, deletion, slots
 from outlast.stores.objects.blobs import Collection
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.keys import collected, record
@@ -402,3 +403,28 @@ def test_a_collector_that_died_delays_only_its_blob() -> None:
         assert objects_of(objects, "collected") == [collected(ref.hash)]
 
     asyncio.run(die())
+
+
+def test_a_released_run_that_kept_its_slot_is_claimed_though_many_marks_are_before_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """S8, S11: until it is taken over, no other run of its queue can be claimed"""
+    monkeypatch.setattr(candidates, "PAGE", 2)
+
+    async def scene() -> None:
+        objects, full = MemoryStore(), {"mail": [Slot("mail", 1)]}
+        store = opened(objects)
+        await store.enrol(ANN, 30)
+        await land(store, begin_ready(A, summary=summary(A, queue="mail")))
+        assert [claim.run for claim in await store.claim(ANN, slots=full)] == [A]
+        for number in range(6):
+            older = summary(RunId(f"older-{number}"), queue="mail", created=number)
+            await land(store, begin_ready(older.run, summary=older))
+        store = opened(objects, 31_000_000)
+        await store.enrol(CAT, 30)
+        assert [claim.run for claim in await store.claim(CAT, slots=full)] == [A]
+        await store.retire(CAT)
+        await store.enrol(BEN, 30)
+        assert [claim.run for claim in await store.claim(BEN, slots=full, limit=9)] == [A]
+
+    asyncio.run(scene())

@@ -79,6 +79,14 @@ class Places:
     def are_full(self) -> bool:
         return self.is_closed or any(len(self._holders[slot.name]) >= slot.limit for slot in self.slots)
 
+    def unheld(self, queue: str, unheld: Mapping[RunId, str]) -> set[RunId]:
+        """Return the runs of a full queue that kept its slots and that nobody holds. Their marks may be behind many others,
+        and until they are taken over, no other run of the queue can be claimed."""
+        if not self.are_full:
+            return set()
+        holders = set[RunId]().union(*(self._holders[slot.name] for slot in self.slots))
+        return {run for run in holders if run in unheld and keys.plain(unheld[run]) == queue}
+
     def take(self, run: RunId) -> bool:
         """Count a run as a holder of the slots. False: one is full."""
         missing = [slot for slot in self.slots if run not in self._holders[slot.name]]

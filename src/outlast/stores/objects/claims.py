@@ -178,6 +178,10 @@ class ClaimObjects(EndingObjects):
         candidates = await self._candidates(worker, wanted)
         places = await self._places_of(slots, candidates.queues())
         granted, tries = list[Claim](), TRIES + TRIES_PER_RUN * limit
+        for queue, place in places.items():
+            unheld = sorted(place.unheld(queue, self._unheld))[: limit - len(granted)]
+            claims = await self._each(partial(self._claimed, worker=worker, wanted=wanted, slots=place.slots), unheld)
+            granted += [claim for claim in claims if claim is not None]
         while len(granted) < limit and tries > 0:
             chosen = await candidates.next(min(limit - len(granted), tries), places)
             if not chosen:

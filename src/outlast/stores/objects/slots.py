@@ -81,6 +81,8 @@ class SlotObjects(Reading):
         super().__init__(bucket, readonly=readonly)
         self._slot_locks = [asyncio.Lock() for _ in range(_LOCKS)]
         self._confirmed: dict[tuple[str, Entry], float] = {}
+        self._unheld: dict[RunId, str] = {}
+        """Runs that held a slot and that nobody held when they were last confirmed, with their queues."""
 
     async def take(self, run: RunId, epoch: int, slots: Sequence[Slot]) -> tuple[SlotHolder, ...]:
         self._require_writable()
@@ -224,6 +226,7 @@ class SlotObjects(Reading):
         holds = await self._each(lambda entry: self._is_confirmed(name, entry, decides=True), doubted)
         if len(self._confirmed) > 10_000:
             self._confirmed.clear()
+            self._unheld.clear()
         self._confirmed |= {(name, entry): now for entry, is_held in zip(doubted, holds, strict=True) if is_held}
         return [entry for entry, is_held in zip(doubted, holds, strict=True) if not is_held]
 
@@ -238,7 +241,12 @@ class SlotObjects(Reading):
                 return True
             version = run_index.head.version if run_index else 0
             if known.is_deleted or entry.first <= version:
-                return run_index is not None and name in run_index.slots
+                self._unheld.pop(entry.run, None)
+                if run_index is None or name not in run_index.slots:
+                    return False
+                if run_index.held is None and run_index.summary is not None:
+                    self._unheld[entry.run] = run_index.summary.queue
+                return True
             if entry.time > await self._clock.now() - int(UNDECIDED_S * 1_000_000) or not decides:
                 return True
             object = keys.record(entry.run, entry.first)
