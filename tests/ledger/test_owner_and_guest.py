@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from outlast.errors import AlreadyExists, Fenced, Illegal, InvalidInput, NotFound, Overtaken, RunGone
+from outlast.errors import AlreadyExists, Fenced, Illegal, InvalidInput, NotAllowed, NotFound, Overtaken, RunGone
 from outlast.history import events as e
 from outlast.history.ids import RunId, WorkerId
 from outlast.ledger import Ledger, RunWriter
 from outlast.lifecycle import decide
 from outlast.lifecycle.branch_plan import BranchPlan
 from outlast.lifecycle.invariants import violations
+from outlast.lifecycle.state import State
 from outlast.lifecycle.status import RunStatus
 from outlast.store import RunFilter, Store, Tombstone
 from outlast.stores.memory import Memory, MemoryStore
@@ -284,6 +285,27 @@ def test_an_owner_is_fenced_off_whose_run_was_ended_by_another_one_and_deleted()
             await old.append([e.NodeCompleted(node="a")])
 
     asyncio.run(scene(Desk(*(MemoryStore(memory) for memory in 2 * [Memory()]))))
+
+
+def test_a_run_whose_owner_died_stays_claimable_when_a_takeover_is_refused(play: Play) -> None:
+    """P6: a verb claimed it and was refused, because the state had changed"""
+
+    async def scene(desk: Desk) -> None:
+        def refuse(_: State) -> None:
+            raise NotAllowed("no")
+
+        await desk.owner()
+        caller, worker = WorkerId("caller"), WorkerId("worker-2")
+        desk.theirs.store.skew = 60_000_000
+        for each in (caller, worker):
+            await desk.theirs.store.enrol(each, 30)
+        (claim,) = await desk.theirs.store.claim(caller, runs=[RUN])
+        with pytest.raises(NotAllowed):
+            await desk.theirs.take_over(claim, check=refuse)
+        (again,) = await desk.theirs.store.claim(worker)
+        assert (again.run, again.previous) == (RUN, WORKER)
+
+    play(scene)
 
 
 def test_a_takeover_takes_in_what_the_old_owner_still_wrote(play: Play) -> None:

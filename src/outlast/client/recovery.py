@@ -126,7 +126,7 @@ class Recovery(Verbs):
         evidence = await self.evidence(run, claimed_by_us=True)
         again = _first(evidence)
         if again is None or again.code != finding.code:
-            await self._release_as_found(claim)
+            await self._ledger.release_as_found(claim)
             return False
         try:
             writer = await self._ledger.take_over(claim)
@@ -145,13 +145,6 @@ class Recovery(Verbs):
         """Whether the takeover is the first append after the diagnosis."""
         next_ones = await self._store.read(claim.run, version + 1, version + 1, 1)
         return any(record.first == version + 1 and record.epoch == claim.epoch for record in next_ones)
-
-    async def _release_as_found(self, claim: Claim) -> None:
-        """Release a run in the state in which it was found."""
-        while True:
-            head = await self._reader.head(claim.run)
-            if await self._store.release(claim.run, claim.worker, head.version, ready=head.ready):
-                return
 
     async def _apply(self, writer: RunWriter, finding: Finding) -> None:
         match finding.remedy:

@@ -124,10 +124,11 @@ class Ledger:
                 self.forget(writer)
                 raise
         except NotAllowed:
-            await self._release(claim, as_found=True)
+            with suppress(StoreError, Damaged):
+                await self.release_as_found(claim)
             raise
         except (Damaged, Illegal, *STRANGE) as error:
-            await self._release(claim)
+            await self._release_unready(claim)
             if isinstance(error, Damaged):
                 raise
             raise Damaged(f"the log cannot be read: {error!r}", run=claim.run) from error
@@ -156,11 +157,18 @@ class Ledger:
         writer.remembered = read_events
         return writer
 
-    async def _release(self, claim: Claim, *, as_found: bool = False) -> None:
-        """Release a run that cannot be advanced: not ready, so that no worker claims it again; or `as_found`."""
+    async def release_as_found(self, claim: Claim) -> None:
+        """Release a claimed run that was not taken over. If its owner was interrupted, it needs another one."""
+        while (head := await self.store.head(claim.run)) is not None:
+            ready = head.ready or (bool(claim.previous) and not head.closed)
+            if await self.store.release(claim.run, claim.worker, head.version, ready=ready):
+                return
+
+    async def _release_unready(self, claim: Claim) -> None:
+        """Release a run that cannot be advanced, so that no worker claims it again."""
         with suppress(StoreError, Damaged):
             while (head := await self.store.head(claim.run)) is not None:
-                if await self.store.release(claim.run, claim.worker, head.version, ready=as_found and head.ready):
+                if await self.store.release(claim.run, claim.worker, head.version):
                     return
 
     def forget(self, writer: LogCursor) -> None:
