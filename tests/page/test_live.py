@@ -133,3 +133,22 @@ async def test_mounted_under_a_prefix_the_page_works(browser: Browser, tmp_path:
             await context.close()
             server.should_exit = True
             await serving
+
+
+async def test_a_part_of_the_page_that_is_needed_while_the_server_is_away_is_shown_when_it_is_back(site: Site) -> None:
+    await site.start("quotation", "quotation-1", until="completed", article="chair-9")
+    page = await site.open("/runs/quotation-1", role="viewer")
+    await expect(page.get_by_role("heading", name="Story")).to_be_visible()
+    port = site.server.port
+    site.kill()
+    await page.get_by_role("link", name="Graph").click()
+    await expect(page.get_by_role("status").filter(has_text="The server does not answer.")).to_contain_text(
+        "What you opened is shown as soon as it does."
+    )
+    site.begin(port=port)
+    await expect(page.get_by_label("Find a node")).to_be_visible()
+    await expect(page.get_by_role("button", name=re.compile("^offer"))).to_be_visible()
+    await page.get_by_role("link", name="Workers").click()
+    await expect(page.get_by_text("1 worker alive")).to_be_visible()
+    for tab in site.tabs:  # what could not be loaded meanwhile is no fault of the page
+        tab.wrong[:] = [each for each in tab.wrong if "ERR_CONNECTION_REFUSED" not in each]

@@ -1,13 +1,14 @@
 import type { ComponentType } from "react";
 import { createBrowserRouter, type RouteObject } from "react-router";
 import { ROOT } from "./api/client";
+import { loadPart } from "./api/parts";
 import RunsPage from "./features/runs/RunsPage";
 import { NoSuchPage, PageError } from "./shell/errors";
 import { Shell } from "./shell/Shell";
 
 /** A page that is loaded when it is first opened. */
 function page(path: string, load: () => Promise<{ default: ComponentType }>): RouteObject {
-  return { path, lazy: async () => ({ Component: (await load()).default }), HydrateFallback: () => null };
+  return { path, lazy: async () => ({ Component: (await loadPart(load)).default }), HydrateFallback: () => null };
 }
 
 export const router = createBrowserRouter(

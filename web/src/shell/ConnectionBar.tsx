@@ -2,6 +2,7 @@ import { CircleCheck, RefreshCw, WifiOff } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { now } from "@/api/clock";
 import { useLive } from "@/api/live";
+import { useParts } from "@/api/parts";
 import { retryNow } from "@/api/stream";
 import { useVersion } from "@/api/version";
 import { duration } from "@/model/durations";
@@ -14,6 +15,7 @@ import { useNow } from "@/ui/now";
 export function ConnectionBar() {
   const state = useLive((live) => live.state);
   const caughtUp = useLive((live) => live.caughtUp);
+  const waiting = useParts((parts) => parts.waiting);
   const isNewer = useVersion((version) => version.isNewer);
   const wasLost = useRef(false);
   const [isBack, setBack] = useState(false);
@@ -31,8 +33,8 @@ export function ConnectionBar() {
   }, [state]);
 
   if (isNewer) return <NewerVersion />;
-  if (isShown && state.is === "lost") {
-    const wait = Math.max(0, Math.ceil((state.next - Date.now()) / 1000));
+  if (isShown || waiting) {
+    const wait = state.is === "lost" ? Math.max(0, Math.ceil((state.next - Date.now()) / 1000)) : 0;
     return (
       <div
         role="status"
@@ -40,8 +42,15 @@ export function ConnectionBar() {
       >
         <WifiOff size={16} aria-hidden className="flex-none" />
         <span className="min-w-0 flex-1">
-          <b>Reconnecting.</b> What you see is from <Moment time={state.at + skew} />,{" "}
-          {duration(Date.now() - state.at, { whole: true })} ago. {wait ? `Next try in ${wait} s.` : "Trying now."}
+          <b>{waiting ? "The server does not answer." : "Reconnecting."}</b>{" "}
+          {waiting ? "What you opened is shown as soon as it does. " : ""}
+          {state.is === "lost" ? (
+            <>
+              What you see is from <Moment time={state.at + skew} />, {duration(Date.now() - state.at, { whole: true })}{" "}
+              ago.{" "}
+            </>
+          ) : null}
+          {wait ? `Next try in ${wait} s.` : "Trying now."}
         </span>
         <Button small look="soft" className="text-text" onClick={retryNow}>
           Try now

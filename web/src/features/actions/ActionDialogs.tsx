@@ -1,5 +1,6 @@
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import type { View } from "@/api/client";
+import { lazyPart } from "@/api/parts";
 import { type Asked, useActions } from "./store";
 
 export type Detail = View<"RunDetailView">;
@@ -11,8 +12,8 @@ export interface DialogProps<Kind extends Asked["kind"] = Asked["kind"]> {
   close: () => void;
 }
 
-const PlainDialogs = lazy(() => import("./PlainDialogs"));
-const JumpDialog = lazy(() => import("./JumpDialog"));
+const PlainDialogs = lazyPart(() => import("./PlainDialogs"));
+const JumpDialog = lazyPart(() => import("./JumpDialog"));
 
 /** The dialog of the action that was asked for on this run, if any. */
 export function ActionDialogs({ detail }: { detail: Detail }) {

@@ -1,5 +1,6 @@
-import { type ComponentType, lazy, Suspense } from "react";
+import { type ComponentType, Suspense } from "react";
 import { useParams } from "react-router";
+import { lazyPart } from "@/api/parts";
 import { usePageTitle } from "@/ui/PageHeading";
 import { ActionDialogs } from "../actions/ActionDialogs";
 import { type RunDetail, RunProvider, TABS, type Tab, useRunDetail } from "./context";
@@ -9,13 +10,13 @@ import { TabBar } from "./TabBar";
 import { Verdict } from "./Verdict";
 
 const PARTS: Record<Tab, ComponentType> = {
-  story: lazy(() => import("./tabs/Story")),
-  timeline: lazy(() => import("./tabs/Timeline")),
-  graph: lazy(() => import("./tabs/Graph")),
-  events: lazy(() => import("./tabs/Events")),
-  logs: lazy(() => import("./tabs/Logs")),
-  values: lazy(() => import("./tabs/Values")),
-  branches: lazy(() => import("./tabs/Branches")),
+  story: lazyPart(() => import("./tabs/Story")),
+  timeline: lazyPart(() => import("./tabs/Timeline")),
+  graph: lazyPart(() => import("./tabs/Graph")),
+  events: lazyPart(() => import("./tabs/Events")),
+  logs: lazyPart(() => import("./tabs/Logs")),
+  values: lazyPart(() => import("./tabs/Values")),
+  branches: lazyPart(() => import("./tabs/Branches")),
 };
 
 /** One run: what it is, what has to be done, and the tabs that show why. */

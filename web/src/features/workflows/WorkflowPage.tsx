@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { ChevronRight, Play } from "lucide-react";
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 import { Link, useParams, useSearchParams } from "react-router";
 import { answer, api, type View } from "@/api/client";
+import { lazyPart } from "@/api/parts";
 import { keys, useMay } from "@/api/queries";
 import { count, duration } from "@/model/durations";
 import { formOf, noteOf } from "@/model/schema-form";
@@ -20,7 +21,7 @@ import { Knowing } from "./Knowing";
 import { Versions } from "./Versions";
 import { Went } from "./WorkflowsPage";
 
-const Chart = lazy(() => import("./Chart"));
+const Chart = lazyPart(() => import("./Chart"));
 
 /** One workflow: how it went over time, its parameters and its versions. */
 export default function WorkflowPage() {
@@ -122,9 +123,8 @@ function History({ name }: { name: string }) {
             </Fact>
             {statistics.duration_ms ? (
               <Fact name="Took">
-                half within {duration(statistics.duration_ms.p50)}, 9 of 10 within{" "}
-                {duration(statistics.duration_ms.p90)}, 99 of 100 within {duration(statistics.duration_ms.p99)}; the
-                longest {duration(statistics.duration_ms.longest)}
+                median {duration(statistics.duration_ms.p50)}, p90 {duration(statistics.duration_ms.p90)}, p99{" "}
+                {duration(statistics.duration_ms.p99)}; the longest {duration(statistics.duration_ms.longest)}
               </Fact>
             ) : null}
           </dl>

@@ -6,12 +6,11 @@ export interface LayoutAsk {
   edges: Edge[];
 }
 
-export interface LayoutTell {
-  key: string;
-  places: Map<string, Placed>;
-}
+/** `ready`: the script is there. */
+export type LayoutTell = "ready" | { key: string; places: Map<string, Placed> };
 
 self.onmessage = ({ data }: MessageEvent<LayoutAsk>) => {
   const told: LayoutTell = { key: data.key, places: layout(data.boxes, data.edges) };
   self.postMessage(told);
 };
+self.postMessage("ready" satisfies LayoutTell);

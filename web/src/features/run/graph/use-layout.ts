@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useState } from "react";
+import { loadPart } from "@/api/parts";
 import type { Graph, GraphPart } from "@/model/graph";
 import type { Box, Placed } from "@/model/layout";
 import type { Row } from "@/model/rows";
@@ -7,20 +8,27 @@ import type { LayoutAsk, LayoutTell } from "./layout.worker";
 const KEPT = 30;
 const cache = new Map<string, Map<string, Placed>>();
 const waiting = new Map<string, (places: Map<string, Placed>) => void>();
-let worker: Worker | undefined;
+let opened: Promise<Worker> | undefined;
 
-function ask(message: LayoutAsk, take: (places: Map<string, Placed>) => void): void {
-  if (!worker) {
-    worker = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module", name: "layout" });
+/** The worker, once its script is there. */
+function open(): Promise<Worker> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module", name: "layout" });
+    worker.onerror = () => reject(new Error("the worker for layouts could not be loaded"));
     worker.onmessage = ({ data }: MessageEvent<LayoutTell>) => {
+      if (data === "ready") return resolve(worker);
       if (cache.size >= KEPT) cache.clear();
       cache.set(data.key, data.places);
       waiting.get(data.key)?.(data.places);
       waiting.delete(data.key);
     };
-  }
+  });
+}
+
+async function ask(message: LayoutAsk, take: (places: Map<string, Placed>) => void): Promise<void> {
   waiting.set(message.key, take);
-  worker.postMessage(message);
+  opened ??= loadPart(open);
+  (await opened).postMessage(message);
 }
 
 export const NODE_HEIGHT = 52;
@@ -65,7 +73,7 @@ export function useLayout(graph: Graph): Map<string, Placed> | null {
   useEffect(() => {
     if (cache.has(key)) return;
     let isWanted = true;
-    ask({ key, boxes, edges: graph.edges }, (places) => isWanted && setFound({ key, places }));
+    void ask({ key, boxes, edges: graph.edges }, (places) => isWanted && setFound({ key, places }));
     return () => {
       isWanted = false;
     };

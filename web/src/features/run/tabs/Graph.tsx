@@ -1,5 +1,6 @@
 import { Search } from "lucide-react";
-import { lazy, Suspense, useCallback, useMemo, useState } from "react";
+import { Suspense, useCallback, useMemo, useState } from "react";
+import { lazyPart } from "@/api/parts";
 import { count, counted } from "@/model/durations";
 import type { Interval } from "@/model/events";
 import { closedGroups, graphOf } from "@/model/graph";
@@ -19,8 +20,8 @@ import { stateOf } from "../graph/looks";
 import { type Drawn, type Line, useDrawn } from "../graph/use-drawn";
 import { useLayout } from "../graph/use-layout";
 
-const FlowView = lazy(() => import("../graph/FlowView"));
-const CanvasView = lazy(() => import("../graph/CanvasView"));
+const FlowView = lazyPart(() => import("../graph/FlowView"));
+const CanvasView = lazyPart(() => import("../graph/CanvasView"));
 
 /** Above so many parts, groups are closed; above the other, the rest is drawn on a canvas. */
 const MOST = 150;
