@@ -15,7 +15,7 @@ Site = Any
 @BOTH
 async def test_a_run_is_started_from_its_form_and_watched_to_its_end(site: Site) -> None:
     page = await site.open("/", role="operator")
-    await page.get_by_role("link", name="Start a run").click()
+    await page.get_by_role("link", name="Start a run").first.click()
     await page.get_by_role("link", name=re.compile("^reindex")).click()
     await page.get_by_label("Articles").fill("3")
     await page.get_by_label(re.compile("^Id")).fill("reindex-1")
@@ -42,6 +42,32 @@ async def test_what_nobody_touched_in_a_form_stays_exact(site: Site) -> None:
     found = await site.until("quotation-1", "completed")
     assert found["result"] == "1 of chair-9 for 3; 9007199254740993, 1.10"
     await expect(page.get_by_text("9007199254740993, 1.10").first).to_be_visible()
+
+
+async def test_a_run_is_created_for_later_in_a_queue_and_started_on_its_page(site: Site) -> None:
+    page = await site.open("/start/quotation", role="operator")
+    await page.get_by_label("Article").fill("chair-9")
+    await page.get_by_label(re.compile("^Id")).fill("quotation-1")
+    await page.get_by_label(re.compile("^Queue")).fill("1")
+    await page.get_by_label(re.compile("^Priority")).fill("1000")
+    await page.get_by_label(re.compile("^Fairness key")).fill("c-204")
+    await page.get_by_label(re.compile("^Attributes")).fill("customer=acme")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="When I say so").click()
+    await expect(page.get_by_text("2 fields are not right yet: Queue, Priority")).to_be_visible()
+    await page.get_by_label(re.compile("^Queue")).fill("slow")
+    await page.get_by_label(re.compile("^Priority")).fill("-5")
+    await expect(page.get_by_text("--queue slow --priority -5 --fairness-key c-204 --no-start")).to_be_visible()
+    await page.get_by_role("button", name="Create the run").click()
+    await expect(page).to_have_url(re.compile(r"/runs/quotation-1"))
+    state = page.get_by_role("region", name="State of the run")
+    await expect(state).to_contain_text("It was created to be started later")
+    await expect(page.get_by_text("priority -5")).to_be_visible()
+    found = await site.get("/runs/quotation-1")
+    assert (found["queue"], found["priority"], found["fairness_key"]) == ("slow", -5, "c-204")
+    assert found["attributes"] == {"customer": "acme"}
+    await state.get_by_role("button", name="Start").click()
+    await expect(state.get_by_text("Completed", exact=True)).to_be_visible()
 
 
 async def test_a_double_click_starts_one_run(site: Site) -> None:

@@ -3,7 +3,7 @@ import type { components } from "../api/schema";
 import { attemptsIn, type Offers, offersOf, opensBranch, ordinal } from "./actions";
 
 type Detail = components["schemas"]["RunDetailView"];
-const ALL = ["answer", "cancel", "activate", "fork", "jump", "pause", "repair", "resume", "retry", "read"].map(
+const ALL = ["answer", "cancel", "activate", "fork", "jump", "pause", "repair", "resume", "retry", "read", "start"].map(
   (verb) => `runs:${verb}`,
 );
 
@@ -23,6 +23,11 @@ const said = ({ first, row, menu }: Offers) => [
 it("offers the safe action of a failed run first", () => {
   const failed = run({ status: "failed" }, ["resume", { useful: true }], ["jump"]);
   expect(said(offersOf(failed, ALL))).toEqual(["resume", ["jump"], ["retry", "fork"]]);
+});
+
+it("offers to start a run that was created for later, also if no worker knows it yet", () => {
+  const created = run({ status: "created", awaits_start: true, known_by: [] }, ["start", { useful: true }], ["cancel"]);
+  expect(said(offersOf(created, ALL))).toEqual(["start", ["cancel"], ["fork"]]);
 });
 
 it("asks before a held run goes on", () => {

@@ -12,6 +12,7 @@ export type Offer =
         | "approve"
         | "reject"
         | "answer"
+        | "start"
         | "resume"
         | "decide"
         | "command"
@@ -38,6 +39,7 @@ const PERMISSIONS: Record<Offer["kind"], string> = {
   approve: "runs:answer",
   reject: "runs:answer",
   answer: "runs:answer",
+  start: "runs:start",
   resume: "runs:resume",
   decide: "runs:resume",
   command: "runs:read",
@@ -73,6 +75,7 @@ export function offersOf(detail: Detail, permissions: readonly string[]): Offers
     detail.held ? { kind: "decide" } : null,
     question ? { kind: isBoolean(question.schema) ? "approve" : "answer" } : null,
     allowed.get("resume")?.useful ? { kind: "resume" } : null,
+    detail.awaits_start ? { kind: "start" } : null,
     detail.status === "created" && !detail.known_by.length ? { kind: "command" } : null,
     failed && "to" in back ? back : null,
   ];

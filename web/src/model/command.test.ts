@@ -22,19 +22,25 @@ test("the command has parameters as the command line reads them, with every digi
       title: "Grace, December",
       tags: ["eu", "monthly"],
       attributes: ["customer=acme", 'code="12"'],
+      queue: "gpu",
+      priority: "-5",
+      fairnessKey: "c 204",
       isLater: true,
     }),
   ).toBe(
     [
       "outlast run shop:invoice",
       `customer=c-204 'articles=["desk-2"]' big=9007199254740993 'price="1.50"' 'note=two words' none=null`,
-      "--id invoice-1 --title 'Grace, December' --tag eu --tag monthly --attribute customer=acme --attribute 'code=\"12\"' --no-start",
+      "--id invoice-1 --title 'Grace, December' --tag eu --tag monthly --attribute customer=acme --attribute 'code=\"12\"' --queue gpu --priority -5 --fairness-key 'c 204' --no-start",
     ].join(" \\\n  "),
   );
 });
 
 test("nothing given is nothing said", () => {
   expect(
-    startCommand({ entry: "shop:tick", params: {}, id: "", title: "", tags: [], attributes: [], isLater: false }),
+    startCommand({
+      ...{ entry: "shop:tick", params: {}, id: "", title: "", tags: [], attributes: [] },
+      ...{ queue: "", priority: "", fairnessKey: "", isLater: false },
+    }),
   ).toBe("outlast run shop:tick");
 });

@@ -16,18 +16,26 @@ export interface Start {
   tags: string[];
   /** Search attributes as `name=value`. */
   attributes: string[];
+  queue: string;
+  /** Empty: as the workflow has it. */
+  priority: string;
+  fairnessKey: string;
   /** Only create it. */
   isLater: boolean;
 }
 
 /** The lines of `outlast run`. Texts that would be read as another type are given as JSON. */
-export function startCommand({ entry, params, id, title, tags, attributes, isLater }: Start): string {
+export function startCommand(start: Start): string {
+  const { entry, params, id, title, tags, attributes, queue, priority, fairnessKey, isLater } = start;
   const words = Object.entries(params).map(([name, value]) => quoted(`${name}=${valueText(value)}`));
   const options = [
     ...(id ? [`--id ${quoted(id)}`] : []),
     ...(title ? [`--title ${quoted(title)}`] : []),
     ...tags.map((tag) => `--tag ${quoted(tag)}`),
     ...attributes.map((each) => `--attribute ${quoted(each)}`),
+    ...(queue ? [`--queue ${quoted(queue)}`] : []),
+    ...(priority ? [`--priority ${quoted(priority)}`] : []),
+    ...(fairnessKey ? [`--fairness-key ${quoted(fairnessKey)}`] : []),
     ...(isLater ? ["--no-start"] : []),
   ];
   const lines = [

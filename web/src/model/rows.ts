@@ -119,8 +119,7 @@ function arranged(rows: Row[]): Row[] {
   for (const row of rows) {
     if (row.kind === "group") row.rows = arranged(row.rows);
     if (row.kind !== "node" && row.kind !== "child") continue;
-    const { groups, base, key } = partsOf(row.kind === "node" ? row.id : row.label);
-    if (!key) continue;
+    const { groups, base } = partsOf(row.kind === "node" ? row.id : row.label);
     const kind = [...groups, base].join("/");
     const found = kinds.get(kind);
     if (found) found.push(row);

@@ -278,3 +278,9 @@ it("never makes a break wider than its time", () => {
   expect(axisOf(at(0), at(20), 400, [span], 60).gaps).toEqual([]);
   expect(axisOf(at(0), at(20), 400, [{ ...span, to: at(18) }], 60).gaps).toHaveLength(1);
 });
+
+it("counts the first of many calls of a node, which has no number, to their map", () => {
+  const names = ["store", ...Array.from({ length: 13 }, (_, number) => `store#${number + 2}`)];
+  const log = logOf([0, "RunCreated"], ...names.flatMap((name) => [...begun(1, name), done(2, name)]));
+  expect(rowsOf(log.timeline).map((row) => [row.kind, row.label, row.detail])).toEqual([["map", "store", "× 14"]]);
+});

@@ -119,7 +119,7 @@ export interface Holding {
   time: number;
   seq: number;
   worker: string;
-  how: "queued" | "started" | "claimed" | "expired" | "dead" | "ended" | "paused";
+  how: "queued" | "started" | "claimed" | "expired" | "dead" | "ended" | "held" | "paused";
 }
 
 export interface OpenBranch extends Branch {
@@ -403,7 +403,7 @@ export class TimelineBuilder {
         break;
       case "RunFailed":
         this.mark(flag(event, "held") ? "held" : "failed", event, time);
-        this.stop(event, time, "ended");
+        this.stop(event, time, flag(event, "held") ? "held" : "ended");
         break;
       case "RunCompleted":
       case "RunContinued":
@@ -500,9 +500,9 @@ export class TimelineBuilder {
   }
 
   /** The run paused or ended: nothing is at work, and what was has no end in the log. */
-  private stop(event: LogEvent, time: number, how: "paused" | "ended"): void {
+  private stop(event: LogEvent, time: number, how: "paused" | "held" | "ended"): void {
     for (const attempt of [...this.open.values()]) this.end(attempt, time, "stopped", event.seq);
-    if (how === "ended" && this.state.is_over) {
+    if (how !== "paused" && this.state.is_over) {
       for (const wait of this.openWaits.values()) Object.assign(wait, { to: time, outcome: "withdrawn" });
       this.openWaits.clear();
     }

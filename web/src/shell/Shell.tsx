@@ -1,6 +1,6 @@
 import { Cpu, Inbox, LayoutList } from "lucide-react";
 import { useEffect, useState } from "react";
-import { NavLink, Outlet, ScrollRestoration, useNavigate } from "react-router";
+import { Link, Outlet, ScrollRestoration, useLocation, useNavigate } from "react-router";
 import { useHeldRuns, useInbox, useMay, useMe } from "@/api/queries";
 import { takeReturn } from "@/api/return";
 import { useSession } from "@/api/session";
@@ -12,7 +12,7 @@ import { KeyList } from "./KeyList";
 import { LiveDot } from "./LiveDot";
 import { Logo } from "./Logo";
 import { MoreMenu, PersonMenu } from "./PersonMenu";
-import { PLACES } from "./places";
+import { PLACES, placeAt } from "./places";
 import { SignedOut } from "./SignedOut";
 
 /** What surrounds every page: the bar at the top, or at the bottom on narrow screens. */
@@ -62,25 +62,26 @@ function SignedIn() {
 
 function TopBar() {
   const may = useMe().data?.permissions ?? [];
+  const here = placeAt(useLocation().pathname);
   return (
     <header className="flex h-12 items-center gap-1 border-b border-line bg-surface px-6 max-md:px-4">
-      <NavLink to="/" className="mr-4 flex items-center gap-2 text-read font-semibold max-md:mr-auto">
+      <Link to="/" className="mr-4 flex items-center gap-2 text-read font-semibold max-md:mr-auto">
         <Logo /> Outlast
-      </NavLink>
+      </Link>
       <nav
         aria-label="Pages"
         className="flex h-full min-w-0 overflow-x-auto overflow-y-hidden whitespace-nowrap max-md:hidden"
       >
         {PLACES.filter((place) => may.includes(place.may)).map((place) => (
-          <NavLink
+          <Link
             key={place.to}
             to={place.to}
-            end={place.to === "/"}
+            aria-current={place.to === here ? "page" : undefined}
             className="relative flex items-center gap-1.5 px-2.5 text-text-2 hover:text-text aria-[current=page]:font-semibold aria-[current=page]:text-text aria-[current=page]:after:absolute aria-[current=page]:after:inset-x-2.5 aria-[current=page]:after:-bottom-px aria-[current=page]:after:h-0.5 aria-[current=page]:after:bg-ink"
           >
             {place.name}
             {place.to === "/inbox" ? <InboxCount /> : null}
-          </NavLink>
+          </Link>
         ))}
       </nav>
       <div className="ml-auto flex flex-none items-center gap-4 pl-2 max-lg:gap-2 max-md:ml-0">
@@ -109,6 +110,8 @@ function InboxCount({ className = "" }: { className?: string }) {
 
 function BottomBar() {
   const mayWorkers = useMay("workers:read");
+  const here = placeAt(useLocation().pathname);
+  const current = (to: string) => (to === here ? "page" : undefined);
   const item =
     "relative flex flex-1 flex-col items-center justify-center gap-0.5 text-meta text-text-2 aria-[current=page]:font-semibold aria-[current=page]:text-text";
   return (
@@ -116,17 +119,17 @@ function BottomBar() {
       aria-label="Pages"
       className="fixed inset-x-0 bottom-0 z-20 flex h-14 border-t border-line bg-surface md:hidden"
     >
-      <NavLink to="/" end className={item}>
+      <Link to="/" aria-current={current("/")} className={item}>
         <LayoutList size={20} aria-hidden /> Runs
-      </NavLink>
-      <NavLink to="/inbox" className={item}>
+      </Link>
+      <Link to="/inbox" aria-current={current("/inbox")} className={item}>
         <Inbox size={20} aria-hidden /> Inbox
         <InboxCount className="absolute top-1 left-[calc(50%+6px)]" />
-      </NavLink>
+      </Link>
       {mayWorkers ? (
-        <NavLink to="/workers" className={item}>
+        <Link to="/workers" aria-current={current("/workers")} className={item}>
           <Cpu size={20} aria-hidden /> Workers
-        </NavLink>
+        </Link>
       ) : null}
       <MoreMenu className={item} />
     </nav>

@@ -21,7 +21,9 @@ export function CopyId({
   const Icon = isCopied ? Check : Copy;
   return (
     <span className={`inline-flex items-center gap-1 ${className}`}>
-      <code title={id}>{shown}</code>
+      <code title={id} className="min-w-0 break-words">
+        {shown}
+      </code>
       <button
         type="button"
         aria-label={isCopied ? "Copied" : `Copy ${id}`}

@@ -90,11 +90,14 @@ function ActionButton({
 /** Begin an action: at once where nothing has to be asked, otherwise by its dialog. */
 function useStart(detail: Detail): (offer: Offer) => void {
   const navigate = useNavigate();
-  const { ask, resumeWorkflow, decideWorkflow } = useActions.getState();
+  const { ask, startWorkflow, resumeWorkflow, decideWorkflow } = useActions.getState();
   const { run } = detail;
   return (offer) => {
     const question = detail.questions[0];
     switch (offer.kind) {
+      case "start":
+        void startWorkflow(run);
+        break;
       case "resume": {
         const events = detail.actions.find((action) => action.action === "resume")?.appends;
         void resumeWorkflow(run, { events: events ?? [] });

@@ -8,6 +8,7 @@ import {
   GitFork,
   type LucideIcon,
   MessageCircleQuestionMark,
+  Play,
   RotateCw,
   SquareTerminal,
   Stethoscope,
@@ -21,6 +22,7 @@ export const ICONS: Record<Offer["kind"], LucideIcon> = {
   approve: Check,
   reject: X,
   answer: MessageCircleQuestionMark,
+  start: Play,
   resume: RotateCw,
   decide: RotateCw,
   command: SquareTerminal,
@@ -44,6 +46,8 @@ export function labelOf(offer: Offer): string {
       return "Reject…";
     case "answer":
       return "Answer…";
+    case "start":
+      return "Start";
     case "resume":
       return "Resume";
     case "decide":
@@ -72,4 +76,8 @@ export function labelOf(offer: Offer): string {
 }
 
 /** What the button says while the server has not answered. */
-export const BUSY: Partial<Record<Offer["kind"], string>> = { resume: "Resuming…", approve: "Approving…" };
+export const BUSY: Partial<Record<Offer["kind"], string>> = {
+  start: "Starting…",
+  resume: "Resuming…",
+  approve: "Approving…",
+};

@@ -32,6 +32,7 @@ interface Actions {
   ask: (asked: Asked) => void;
   close: () => void;
   /** Each is true if the server did it. */
+  startWorkflow: (run: string) => Promise<boolean>;
   resumeWorkflow: (run: string, options?: { force?: boolean; events?: View<"PlannedEventView">[] }) => Promise<boolean>;
   cancelWorkflow: (run: string, options?: { reason?: string; force?: boolean }) => Promise<boolean>;
   pauseWorkflow: (run: string, reason?: string) => Promise<boolean>;
@@ -80,6 +81,12 @@ export const useActions = create<Actions>((set, get) => {
     busy: new Set(),
     ask: (asked) => set({ asked }),
     close: () => set({ asked: null }),
+
+    startWorkflow: async (run) => {
+      const request = () => api.POST("/api/v1/runs/{run}/start", at(run));
+      const said = () => ({ title: `${shortId(run)} started` });
+      return (await once("start", run, "Not started", request, said)) !== null;
+    },
 
     resumeWorkflow: async (run, { force = false, events = [] } = {}) => {
       const attempts = attemptsIn(events);

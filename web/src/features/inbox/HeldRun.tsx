@@ -1,29 +1,28 @@
-import { Hand } from "lucide-react";
 import { Link } from "react-router";
-import { Button } from "@/ui/Button";
+import { ActionDialogs } from "../actions/ActionDialogs";
+import { ActionRow } from "../actions/ActionRow";
 import { QuestionHead, useRunDetail } from "./QuestionHead";
 import type { Item } from "./questions";
 
 /** A run that is held: what is known, and the way to decide. */
 export function HeldRun({ item }: { item: Item }) {
-  const error = useRunDetail(item.run).data?.error;
+  const detail = useRunDetail(item.run).data;
   return (
     <>
       <QuestionHead item={item} />
       <div className="px-4 py-3">
-        <p className="break-words">{error?.message || item.text}</p>
-        <p className="mt-1 text-text-2">
-          Check what happened outside before you decide. The run has the decisions that are possible, each with its dry
-          run.
+        {detail?.error && detail.error.message !== item.text ? (
+          <p className="mb-1 break-words">{detail.error.message}</p>
+        ) : null}
+        <p className="text-text-2">
+          Check what happened outside before you decide. Each decision shows its dry run first.{" "}
+          <Link to={`/runs/${item.run}`} className="link">
+            Show the story of the run
+          </Link>
         </p>
-        <div className="mt-3 flex flex-wrap gap-2">
-          <Button look="primary" asChild>
-            <Link to={`/runs/${item.run}`}>
-              <Hand size={16} aria-hidden /> Decide in the run…
-            </Link>
-          </Button>
-        </div>
+        {detail?.held ? <ActionRow detail={detail} /> : null}
       </div>
+      {detail ? <ActionDialogs detail={detail} /> : null}
     </>
   );
 }

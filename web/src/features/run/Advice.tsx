@@ -27,7 +27,7 @@ export function Advice({ shown }: { shown: Snapshot }) {
 }
 
 /** Whether an action needs nothing more than the press: then its dry run is shown at once. */
-const isAsked = (action: string): boolean => action === "resume" || action === "jump";
+const isAsked = (action: string): boolean => action === "start" || action === "resume" || action === "jump";
 
 function Words({ shown }: { shown: Snapshot }): ReactNode {
   const { detail } = useRun();
@@ -50,6 +50,7 @@ function Words({ shown }: { shown: Snapshot }): ReactNode {
   }
   switch (status) {
     case "created":
+      if (detail.awaits_start) return <b>Start it when it may begin.</b>;
       return detail.known_by.length ? (
         <>
           <b>Nothing has to be done.</b> A worker that knows it starts it.

@@ -51,6 +51,13 @@ export function Header() {
           created <Moment time={detail.created} />
         </span>
         <Took />
+        {detail.queue ? (
+          <Link to={`/?queue=${encodeURIComponent(detail.queue)}`} className="hover:underline">
+            queue {detail.queue}
+          </Link>
+        ) : null}
+        {detail.priority ? <span>priority {detail.priority}</span> : null}
+        {detail.fairness_key ? <span>fairness key {detail.fairness_key}</span> : null}
         {Object.entries(detail.attributes).map(([name, value]) => (
           <Link
             key={name}
@@ -83,5 +90,5 @@ function Took() {
   const created = Date.parse(detail.created ?? "");
   if (OVER.has(detail.status) && !detail.held)
     return <span>took {duration(Date.parse(detail.updated ?? "") - created)}</span>;
-  return <span className="text-text-3">for {duration(now - created, { whole: true })}</span>;
+  return <span className="text-text-3">so far {duration(now - created, { whole: true })}</span>;
 }

@@ -35,7 +35,7 @@ export function Verdict() {
   return (
     <section
       aria-label="State of the run"
-      className={`grid overflow-hidden rounded-panel border border-line border-l-4 border-l-hue-bar bg-surface md:grid-cols-[minmax(0,7fr)_minmax(0,3fr)] ${hue}`}
+      className={`grid overflow-hidden rounded-panel border border-line border-l-4 border-l-hue-bar bg-surface lg:grid-cols-[minmax(0,13fr)_minmax(0,7fr)] ${hue}`}
     >
       <div className="flex min-w-0 flex-col px-4 py-3">
         <StatusBadge status={status} big />
@@ -49,7 +49,7 @@ export function Verdict() {
           <Facts shown={shown} />
         </div>
       </div>
-      <div className="min-w-0 border-line px-4 py-3 max-md:border-t md:border-l">
+      <div className="min-w-0 border-line px-4 py-3 max-lg:border-t lg:border-l">
         {place.at === null ? <Advice shown={shown} /> : <Past />}
       </div>
     </section>
@@ -78,6 +78,7 @@ function Sentence({ shown }: { shown: Snapshot }): ReactNode {
       : shown.reason || "A person must decide how this run continues";
   switch (status) {
     case "created":
+      if (detail.awaits_start) return "It was created to be started later";
       return known === 0 ? `No live worker knows ${detail.workflow}` : "A worker will start it";
     case "waiting":
       return waitsFor(shown);
@@ -219,7 +220,8 @@ function Where({ shown }: { shown: Snapshot }): ReactNode {
   if (status === "created")
     return (
       <>
-        Created at <Moment time={shown.created} />, waiting to start for <Since from={shown.created} />.
+        Created at <Moment time={shown.created} />, waiting to start for <Since from={shown.created} />
+        {detail.queue ? `, in the queue ${detail.queue}` : ""}.
         {workers === undefined ? "" : ` ${counted(workers, "worker")} ${workers === 1 ? "is" : "are"} alive.`}
       </>
     );
@@ -363,10 +365,11 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function WaitFact({ shown, isOver }: { shown: Snapshot; isOver: boolean }): ReactNode {
+  const awaitsStart = useRun().detail.awaits_start;
   if (shown.held || shown.status === "paused" || (shown.status === "failed" && shown.recoverable))
     return "A person’s decision";
   if (isOver) return "Nothing";
-  if (shown.status === "created") return "A worker";
+  if (shown.status === "created") return awaitsStart ? "A person’s decision" : "A worker";
   const wait = leading(shown);
   if (!wait) return "Nothing";
   const children = shown.waits.filter((each) => each.kind === "child").length;

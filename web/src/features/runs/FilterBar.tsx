@@ -10,7 +10,7 @@ import { STATUSES } from "@/ui/StatusBadge";
 import { useSettings } from "@/ui/settings";
 import { COLUMN_NAMES } from "./columns";
 import { ALL_STATUSES, type Filter, STARTED } from "./filter";
-import { COLUMNS, useViews } from "./views";
+import { COLUMNS, useColumns, useViews } from "./views";
 
 interface Props {
   filter: Filter;
@@ -25,11 +25,11 @@ export function FilterBar({ filter, onChange, workflows, attributes }: Props) {
   const [asksFor, setAsksFor] = useState<"tag" | "queue" | "attribute" | null>(null);
   const close = () => setAsksFor(null);
   return (
-    <div className="mt-3 flex items-center gap-2 max-md:-mx-4 max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]">
-      <TextFilter text={filter.text} onChange={(text) => onChange({ text }, true)} />
-      <StatusFilter filter={filter} onChange={onChange} />
-      <WorkflowFilter filter={filter} onChange={onChange} workflows={workflows} />
-      <div className="flex min-w-0 items-center gap-2 md:flex-wrap">
+    <div className="mt-3 flex items-start gap-2 max-md:-mx-4 max-md:overflow-x-auto max-md:px-4 max-md:[scrollbar-width:none]">
+      <div className="flex min-w-0 items-center gap-2 max-md:min-w-max md:flex-wrap">
+        <TextFilter text={filter.text} onChange={(text) => onChange({ text }, true)} />
+        <StatusFilter filter={filter} onChange={onChange} />
+        <WorkflowFilter filter={filter} onChange={onChange} workflows={workflows} />
         {filter.started ? (
           <Chip name={`started: ${STARTED[filter.started]?.text}`} onRemove={() => onChange({ started: "" })} />
         ) : null}
@@ -149,7 +149,7 @@ function TextFilter({ text, onChange }: { text: string; onChange: (text: string)
     return () => clearTimeout(timer);
   }, [typed, onChange]);
   return (
-    <search className="relative w-85 flex-none max-lg:w-60 max-md:w-47.5">
+    <search className="relative w-85 flex-none max-lg:w-52 max-md:w-47.5">
       <Search size={14} aria-hidden className="absolute top-1/2 left-3 -translate-y-1/2 text-text-2" />
       <input
         type="search"
@@ -224,7 +224,8 @@ function WorkflowFilter({ filter, onChange, workflows }: Omit<Props, "attributes
 }
 
 function ColumnsMenu({ attributes }: Pick<Props, "attributes">) {
-  const { columns, setColumns, attributes: chosen, setAttributes } = useViews();
+  const { setColumns, attributes: chosen, setAttributes } = useViews();
+  const columns = useColumns();
   const names = [...new Set([...chosen, ...attributes])].sort();
   return (
     <Menu

@@ -18,7 +18,7 @@ import { FilterBar } from "./FilterBar";
 import { type Filter, filterOf, NOTHING, queryOf } from "./filter";
 import { UnknownWorkflow } from "./UnknownWorkflow";
 import { SaveView, ViewsBar } from "./ViewsBar";
-import { useViews } from "./views";
+import { useColumns, useViews } from "./views";
 
 const NONE: never[] = [];
 
@@ -105,7 +105,7 @@ function useShownAttributes(sort: string): string[] {
 
 function RunTable({ filter, list, isUnknown, onClear, onOlder, onSort }: TableProps) {
   const navigate = useNavigate();
-  const chosen = useViews((kept) => kept.columns);
+  const chosen = useColumns();
   const rows = list.shown?.rows ?? NONE;
   const progress = useProgress(rows);
   const oldest = rows.at(-1)?.created ?? "";

@@ -1,6 +1,7 @@
 import {
   AlarmClock,
   CircleAlert,
+  CirclePlay,
   CornerDownRight,
   Hand,
   type LucideIcon,
@@ -23,6 +24,7 @@ type Wait = View<"WaitView">;
 export function Why({ run, isUnknown, progress }: { run: Run; isUnknown: boolean; progress: View<"ProgressView">[] }) {
   if (run.held) return <Line icon={Hand} hue="hue-held" text={run.reason} />;
   if (run.status === "failed") return <Line icon={CircleAlert} hue="hue-fail" text={run.reason} />;
+  if (run.awaits_start) return <Line icon={CirclePlay} hue="hue-idle" text="To be started by a person" />;
   if (run.status === "created" && isUnknown)
     return <Line icon={Unplug} hue="hue-wait" text="No live worker knows this workflow" />;
   if (run.status === "running" && run.holder && !run.holder.live) return <Lost holder={run.holder} />;
@@ -36,7 +38,13 @@ export function Why({ run, isUnknown, progress }: { run: Run; isUnknown: boolean
 
 /** Whether there is something to say of the run. */
 export function hasWhy(run: Run, isUnknown: boolean): boolean {
-  return Boolean(run.reason || run.waits.length || run.progress.length || (run.status === "created" && isUnknown));
+  return Boolean(
+    run.awaits_start ||
+      run.reason ||
+      run.waits.length ||
+      run.progress.length ||
+      (run.status === "created" && isUnknown),
+  );
 }
 
 function Line({ icon: Icon, hue, text, more = 0 }: { icon: LucideIcon; hue: string; text: ReactNode; more?: number }) {

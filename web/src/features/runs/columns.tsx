@@ -59,9 +59,9 @@ export function columnsOf(
 ): Column<Run>[] {
   const oldest = rows.at(-1)?.created ?? "";
   const all: Record<ColumnKey, Omit<Column<Run>, "key" | "name">> = {
-    status: { width: "132px", cell: (run) => <Badge run={run} /> },
+    status: { width: "124px", cell: (run) => <Badge run={run} /> },
     run: {
-      width: "minmax(160px, 1.1fr)",
+      width: "minmax(150px, 1.1fr)",
       cell: (run) => (
         <span className="flex min-w-0 items-center gap-2.5">
           <RunLink run={run} />
@@ -72,15 +72,15 @@ export function columnsOf(
       ),
     },
     workflow: {
-      width: "112px",
+      width: "minmax(104px, 0.4fr)",
       cell: (run) => (
         <span title={run.workflow} className="text-text-2">
           {run.workflow}
         </span>
       ),
     },
-    why: { width: "minmax(180px, 1.35fr)", cell: (run) => <WhyOf run={run} {...beside} /> },
-    since: { width: "100px", right: true, cell: (run) => <SinceOf run={run} /> },
+    why: { width: "minmax(160px, 1.5fr)", cell: (run) => <WhyOf run={run} {...beside} /> },
+    since: { width: "92px", right: true, cell: (run) => <SinceOf run={run} /> },
     created: {
       width: momentWidth(oldest),
       right: true,

@@ -1,5 +1,6 @@
 import { create } from "zustand";
 import { persist } from "zustand/middleware";
+import { useIsWide } from "@/ui/media";
 import { NOTHING, queryOf } from "./filter";
 
 /** A view: a name, and the filter as it is in the address. */
@@ -31,9 +32,20 @@ export const COLUMNS = [
 ] as const;
 export type ColumnKey = (typeof COLUMNS)[number];
 
+const USUAL: ColumnKey[] = ["status", "run", "workflow", "why", "since", "created", "took", "tags"];
+const FEWER: ColumnKey[] = ["status", "run", "workflow", "why", "since"];
+
+/** The columns that this person chose, else as many as there is space for. */
+export function useColumns(): ColumnKey[] {
+  const chosen = useViews((kept) => kept.columns);
+  const usual = useIsWide(1000) ? USUAL : FEWER;
+  return chosen ?? usual;
+}
+
 interface Kept {
   views: SavedView[];
-  columns: ColumnKey[];
+  /** Null: nobody has chosen. */
+  columns: ColumnKey[] | null;
   /** The search attributes that are shown as columns. */
   attributes: string[];
   save: (view: SavedView) => void;
@@ -47,7 +59,7 @@ export const useViews = create<Kept>()(
   persist(
     (set) => ({
       views: [],
-      columns: ["status", "run", "workflow", "why", "since", "created", "took", "tags"],
+      columns: null,
       attributes: [],
       save: (view) => set(({ views }) => ({ views: [...views.filter((each) => each.name !== view.name), view] })),
       remove: (name) => set(({ views }) => ({ views: views.filter((each) => each.name !== name) })),

@@ -55,7 +55,7 @@ export default function WorkersPage() {
 function Row({ worker }: { worker: View<"WorkerView"> }) {
   return (
     <tr>
-      <td className={CELL}>
+      <td className={`${CELL} whitespace-nowrap`}>
         <CopyId id={worker.worker} />
       </td>
       <td className={`${CELL} whitespace-nowrap`}>
@@ -76,12 +76,11 @@ function Row({ worker }: { worker: View<"WorkerView"> }) {
       </td>
       <td className={CELL} data-label="Where">
         {worker.host || "unknown"}
-        <span className="block text-meta text-text-2">
+        <span className="block text-meta whitespace-nowrap text-text-2">
           {worker.pid ? `process ${worker.pid}` : null}
-          {worker.started ? (
+          {worker.started && worker.live ? (
             <>
-              {" "}
-              for <Since from={worker.started} />
+              , up for <Since from={worker.started} />
             </>
           ) : null}
         </span>
@@ -93,6 +92,11 @@ function Row({ worker }: { worker: View<"WorkerView"> }) {
       </td>
       <td className={CELL} data-label="Knows">
         <Knows workflows={worker.workflows} />
+        {worker.queues ? (
+          <span className="block text-meta text-text-2">
+            only of {worker.queues.length === 1 ? "the queue" : "the queues"} {worker.queues.join(", ")}
+          </span>
+        ) : null}
       </td>
       <td className={CELL} data-label="Holds">
         <Holds runs={worker.runs} />

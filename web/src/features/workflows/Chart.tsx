@@ -40,8 +40,8 @@ export default function Chart({ statistics }: { statistics: View<"StatisticsView
         end={end}
         data={[times, took("p50"), took("p90")]}
         series={[
-          { label: "Half within", colour: "--own" },
-          { label: "9 of 10 within", colour: "--run-bar" },
+          { label: "Median", colour: "--own" },
+          { label: "p90: 9 of 10 took less", colour: "--run-bar" },
         ]}
         text={(value) => duration(value)}
       />

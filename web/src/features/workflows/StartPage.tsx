@@ -98,18 +98,26 @@ interface RunOptions {
   title: string;
   tags: Entry;
   attributes: Entry;
+  queue: string;
+  priority: string;
+  fairnessKey: string;
   isLater: boolean;
 }
 
 const TAGS = { ...formOf({ type: "array", items: { type: "string" } }, "Tags"), path: "tags", isRequired: false };
 const ATTRIBUTES = {
-  ...formOf({ type: "array", items: { type: "string" } }, "Attributes, such as customer=acme"),
+  ...formOf({ type: "array", items: { type: "string" } }, "Attributes, name=value"),
   path: "attributes",
   isRequired: false,
 };
 const NO_ITEMS: Entry = { empty: "absent", items: [], text: "" };
-const NO_OPTIONS: RunOptions = { id: "", title: "", tags: NO_ITEMS, attributes: NO_ITEMS, isLater: false };
+const NO_OPTIONS: RunOptions = {
+  ...{ id: "", title: "", tags: NO_ITEMS, attributes: NO_ITEMS },
+  ...{ queue: "", priority: "", fairnessKey: "", isLater: false },
+};
 const ID = /^([A-Za-z0-9][A-Za-z0-9._:@=+-]{0,199})?$/;
+const QUEUE = /^([\p{L}_][\p{L}\p{N}_.-]{0,99})?$/u;
+const MOST_PRIORITY = 100;
 const NONE = new Map<string, string>();
 const NOBODY = new Set<string>();
 
@@ -130,8 +138,13 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
     ? undefined
     : "Use letters, digits and . _ : @ = + - beginning with a letter or digit.";
 
+  const queueError = QUEUE.test(options.queue)
+    ? undefined
+    : "Use at most 100 letters, digits, _ . and -, beginning with a letter.";
+  const priorityError = isPriority(options.priority) ? undefined : "This has to be a whole number from -100 to 100.";
+
   const [start, isBusy] = useOnce(async () => {
-    if (!form.check() || form.value === undefined || idError || attributeError) return;
+    if (!form.check() || form.value === undefined || idError || attributeError || queueError || priorityError) return;
     setRefusal("");
     setTaken(null);
     const body = {
@@ -141,6 +154,9 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
       title: options.title,
       tags,
       attributes,
+      ...(options.queue ? { queue: options.queue } : {}),
+      ...(options.priority ? { priority: Number(options.priority) } : {}),
+      ...(options.fairnessKey ? { fairness_key: options.fairnessKey } : {}),
       start: !options.isLater,
       wait: 0,
     };
@@ -165,6 +181,8 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
   const wrong = [...form.errors.keys()].filter((path) => form.left.has(path));
   if (idError || (taken && taken.id === options.id)) wrong.push("Id");
   if (attributeError) wrong.push("Attributes");
+  if (queueError) wrong.push("Queue");
+  if (priorityError) wrong.push("Priority");
   const params = form.value as { [name: string]: Json } | undefined;
   return (
     <>
@@ -245,6 +263,57 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
               left={attributeError ? new Set([ATTRIBUTES.path]) : NOBODY}
               onLeave={() => {}}
             />
+            <Field
+              label={<span className="font-medium">Queue {OPTIONAL}</span>}
+              note="text"
+              error={queueError}
+              help="Left empty: the queue of the workflow."
+            >
+              {(attributes) => (
+                <input
+                  {...attributes}
+                  value={options.queue}
+                  spellCheck={false}
+                  autoComplete="off"
+                  onChange={(event) => setOptions({ ...options, queue: event.target.value.trim() })}
+                  className={INPUT}
+                />
+              )}
+            </Field>
+            <Field
+              label={<span className="font-medium">Priority {OPTIONAL}</span>}
+              note="-100 to 100"
+              error={priorityError}
+              help="Of the runs that wait in a queue, the greatest begins first."
+            >
+              {(attributes) => (
+                <input
+                  {...attributes}
+                  value={options.priority}
+                  inputMode="numeric"
+                  autoComplete="off"
+                  onChange={(event) => setOptions({ ...options, priority: event.target.value.trim() })}
+                  className={INPUT}
+                />
+              )}
+            </Field>
+            <Field
+              label={<span className="font-medium">Fairness key {OPTIONAL}</span>}
+              note="text"
+              help="The runs of each key take turns, for example of each customer."
+            >
+              {(attributes) => (
+                <input
+                  {...attributes}
+                  value={options.fairnessKey}
+                  maxLength={200}
+                  spellCheck={false}
+                  autoComplete="off"
+                  onChange={(event) => setOptions({ ...options, fairnessKey: event.target.value })}
+                  className={INPUT}
+                />
+              )}
+            </Field>
             <div className="flex flex-col items-start gap-1">
               <span className="font-medium">Begin</span>
               <Segments
@@ -301,6 +370,9 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
                     title: options.title,
                     tags,
                     attributes: texts,
+                    queue: options.queue,
+                    priority: options.priority,
+                    fairnessKey: options.fairnessKey,
                     isLater: options.isLater,
                   })
                 : null
@@ -314,6 +386,9 @@ function Start({ workflow }: { workflow: View<"WorkflowView"> }) {
 }
 
 const OPTIONAL = <span className="font-normal text-text-2">optional</span>;
+
+const isPriority = (text: string): boolean =>
+  text === "" || (/^-?\d{1,3}$/.test(text) && Math.abs(Number(text)) <= MOST_PRIORITY);
 
 /** A key for one start, so that a request that is sent twice starts one run. */
 function randomKey(): string {

@@ -72,7 +72,7 @@ function Row({ workflow }: { workflow: View<"WorkflowView"> }) {
         {statistics?.duration_ms ? (
           <>
             {duration(statistics.duration_ms.p50)}
-            <span className="text-text-2"> half, {duration(statistics.duration_ms.p90)} 9 of 10</span>
+            <span className="text-text-2"> median, {duration(statistics.duration_ms.p90)} p90</span>
           </>
         ) : (
           <span className="text-text-2">–</span>

@@ -83,6 +83,8 @@ function Words({ holding, next }: { holding: Holding; next: Holding | undefined 
       return <>worker {worker}, took it over: the one before had died</>;
     case "paused":
       return <>nobody: the run paused</>;
+    case "held":
+      return <>nobody: the run is held</>;
     default:
       return <>nobody: the run ended</>;
   }

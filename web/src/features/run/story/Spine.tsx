@@ -7,6 +7,7 @@ import {
   CircleX,
   GitBranch,
   Hand,
+  LoaderCircle,
   type LucideIcon,
   RotateCw,
 } from "lucide-react";
@@ -16,10 +17,13 @@ import { answer, api } from "@/api/client";
 import { keys } from "@/api/queries";
 import { idleGaps } from "@/model/axis";
 import { count, counted, duration, preciseClock } from "@/model/durations";
+import { plainName } from "@/model/names";
 import type { RunLog } from "@/model/run-log";
+import { snapshotOf } from "@/model/snapshot";
 import { type Left, type Line, linesOf, type Sentence, sentencesOf } from "@/model/story";
 import type { Span } from "@/model/timeline";
 import { Button } from "@/ui/Button";
+import { Since } from "@/ui/Duration";
 import { EmptyState } from "@/ui/EmptyState";
 import { LoadError } from "@/ui/LoadError";
 import { Panel } from "@/ui/Panel";
@@ -27,7 +31,7 @@ import { ShortId } from "@/ui/ShortId";
 import { Skeleton } from "@/ui/Skeleton";
 import { useSettings } from "@/ui/settings";
 import { Segments } from "@/ui/Tabs";
-import { useRun } from "../context";
+import { type RunDetail, useRun } from "../context";
 import { EventLink } from "./FirstError";
 
 const SHOWN = 300;
@@ -59,6 +63,7 @@ export function Spine() {
     return linesOf(sentences, gaps, leftBy(log, branch), omitted);
   }, [sentences, data, log, version, place.at, branch]);
   const shown = lines.slice(0, limit);
+  const isNow = place.at === null && branch === detail.branch && lines.length <= limit && workingIn(detail).length > 0;
   return (
     <Panel
       title="Story"
@@ -84,9 +89,10 @@ export function Spine() {
             <SpineLine
               key={line.is === "sentence" ? line.sentence.seq : `${line.is} ${at}`}
               line={line}
-              isLast={at === shown.length - 1}
+              isLast={at === shown.length - 1 && !isNow}
             />
           ))}
+          {isNow ? <NowLine /> : null}
         </ol>
       ) : null}
       {lines.length > limit ? (
@@ -137,6 +143,35 @@ function Rail({ dashed, isLast, children }: { dashed?: boolean; isLast: boolean;
       )}
       <span className="relative mt-1.5 h-4 bg-surface">{children}</span>
     </span>
+  );
+}
+
+const workingIn = (detail: RunDetail) => snapshotOf(detail).working.toSorted((one, other) => one.began - other.began);
+
+/** What is at work while one reads. */
+function NowLine() {
+  const { detail, to } = useRun();
+  const working = workingIn(detail);
+  const [first] = working;
+  if (!first) return null;
+  return (
+    <li className={GRID}>
+      <span className="py-1 text-right text-meta leading-5 text-text-2 max-md:hidden">now</span>
+      <Rail isLast>
+        <LoaderCircle size={14} className="text-run" />
+      </Rail>
+      <span className="min-w-0 py-1 text-read leading-5 break-words max-md:text-body">
+        <Link
+          to={to({ tab: "timeline", node: first.node, attempt: first.attempt })}
+          className="font-semibold hover:underline"
+        >
+          {plainName(first.node)}
+        </Link>
+        {working.length > 1 ? ` and ${counted(working.length - 1, "other node")} are` : " is"} at work, attempt{" "}
+        {first.attempt}, for <Since from={first.began} />
+      </span>
+      <span />
+    </li>
   );
 }
 

@@ -23,7 +23,8 @@ export function Head({
   press: (seq: number) => void;
 }) {
   const span = axis.to - axis.from - axis.gaps.reduce((sum, gap) => sum + gap.to - gap.from, 0);
-  const text = (time: number) => (span < 5_000 ? preciseClock(time, zone).slice(0, -1) : moment(time, now, zone));
+  const text = (time: number) =>
+    span < 5_000 ? preciseClock(time, zone).slice(0, span < 500 ? undefined : -1) : moment(time, now, zone);
   return (
     <div
       className="pointer-events-none absolute inset-y-0 *:pointer-events-none [&>:is(button,div)]:pointer-events-auto"
@@ -45,7 +46,7 @@ export function Head({
           </div>
         );
       })}
-      {ticks(axis, span < 5_000 ? 88 : 72).map((time) => (
+      {ticks(axis, span < 5_000 ? 96 : 72).map((time) => (
         <span
           key={time}
           className="absolute bottom-1 border-l border-line pl-1 text-meta leading-4 whitespace-nowrap text-text-2"
