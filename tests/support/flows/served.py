@@ -84,9 +84,9 @@ async def served_sleeps(seconds: float = 3600) -> None:
 
 @ol.node
 async def wait_for_file(path: str) -> str:
-    while not Path(path).exists():
+    while not (Path(path).exists() and (text := Path(path).read_text())):  # a file that is being written may be empty
         await asyncio.sleep(0.01)
-    return Path(path).read_text()
+    return text
 
 
 @ol.workflow
