@@ -39,7 +39,7 @@ def connected(server: ServerThread, role: str = "admin", **options: Any) -> Any:
         (RemoteEngine, ol.Engine, "find get list_runs iter_runs events lines verify workers migrate"),
         (RemoteVersions, Versions, ""),
         (RemoteDiagnostics, Diagnostics, "now holder scratch run_ids current_branch lineage"),
-        (RemoteBulk, Bulk, "preview"),
+        (RemoteBulk, Bulk, "preview start"),
         (RemoteReader, Reader, "iter_runs must_not_be_deleted head state branches_around state_at"),
     ],
 )

@@ -277,11 +277,7 @@ class Bulk:
         """Confirm a bulk action: the runs that match the filter now, or the `targets`, are those it acts on. Returns the run
         that carries it out. The same `key` is the same action: the run that exists is returned. `force` is for `delete`."""
         by, reason = signed(by, reason)
-        run = derived_run("key", key) if key else None
-        if run is not None and await self._store.head(run) is not None:
-            there = (await created_of(self._store, run)).workflow
-            if there != BULK:
-                raise AlreadyExists(f"idempotency key {key!r} is already used by a run of workflow {there}")
+        if key and (run := await self._existing(key)) is not None:
             return run
         if filter is not None:
             chosen = [Target(summary.run) async for summary in self._matching(filter, matches)]
@@ -333,6 +329,16 @@ class Bulk:
             return await self._start(order, found.unfinished, f"retry of {run}")
         except AlreadyExists:  # by somebody else
             return derived_run("key", f"retry of {run}")
+
+    async def _existing(self, key: str) -> RunId | None:
+        """The bulk action that was started with this key."""
+        run = derived_run("key", key)
+        if await self._store.head(run) is None:
+            return None
+        there = (await created_of(self._store, run)).workflow
+        if there != BULK:
+            raise AlreadyExists(f"idempotency key {key!r} is already used by a run of workflow {there}")
+        return run
 
     async def _start(self, order: Order, targets: list[Target], key: str) -> RunId:
         title = f"{order.action.capitalize()} {counted(len(targets), 'run')}"

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from outlast.client.branch_plans import Plan, encoded
-from outlast.client.bulk import Action, Bulk, Matches, Progress, Target
+from outlast.client.bulk import Bulk, Order, Progress, Target
 from outlast.client.deletion import Pruned
 from outlast.client.diagnostics import Diagnostics
 from outlast.client.evidence import Diagnosis
@@ -547,27 +547,13 @@ class RemoteBulk(Bulk):
         self._engine = engine
         self._connection = engine.connection
 
-    async def start(
-        self,
-        action: Action,
-        filter: RunFilter | None = None,
-        matches: Matches | None = None,
-        *,
-        targets: Iterable[Target] = (),
-        by: str = "",
-        reason: str = "",
-        value: Any = None,
-        force: bool = False,
-        key: str = "",
-    ) -> RunId:
-        _check_by(by)
-        if filter is not None:
-            targets = [Target(summary.run) async for summary in self._matching(filter, matches)]
-        runs = [{"run": each.run, "interaction": each.interaction} for each in dict.fromkeys(targets)]
-        if not runs:
-            raise InvalidInput("no run matches: nothing was changed")
-        given = encode(value, where="value") if action == "answer" else None
-        body = fields(action=action, runs=runs, reason=reason, value=given, force=force or None)
+    async def _existing(self, key: str) -> None:
+        """None: the server looks for it."""
+
+    async def _start(self, order: Order, targets: list[Target], key: str) -> RunId:
+        _check_by(order.by)
+        value = encode(order.value, where="value") if order.action == "answer" else None
+        body = fields(action=order.action, runs=targets, reason=order.reason, value=value, force=order.force or None)
         return (await self._connection.post("/bulk", _Run, body, key=key)).run
 
     async def progress(self, run: RunId) -> Progress:
