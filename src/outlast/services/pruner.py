@@ -33,8 +33,8 @@ SERVICE = "pruner"
 
 
 REST, MOST_REST_S = 4, 0.02
-"""Between two steps there is a rest of so many times the last one, but at most so many seconds more than it took: a step that
-takes longer waits for requests and not for the store."""
+"""Between two steps there is a rest of so many times the last one, but at most so many seconds more than it took: a step
+that takes longer waits for requests and not for the store."""
 
 
 class Pace:
