@@ -57,7 +57,8 @@ class _Texts(ast.NodeVisitor):
         self._within("log" if name in LEVELS else self._kind, node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        if any("command" in ast.unparse(each) or ".callback" in ast.unparse(each) for each in node.decorator_list):
+        decorators = " ".join(map(ast.unparse, node.decorator_list))
+        if any(name in decorators for name in ("command", "continues", ".callback")):
             self.found.append(("help", ast.get_docstring(node) or ""))
         self.generic_visit(node)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import pytest
 from msgspec import structs
+from obstore.store import MemoryStore as ObjectsInMemory
 
+from outlast.compose import open_store
 from outlast.errors import OutlastError
 from outlast.history.ids import RunId, WorkerId
 from outlast.history.record import Kind
@@ -21,14 +24,16 @@ from outlast.lifecycle.summary import RunSummary
 from outlast.services.leases import acquire, lease_of, resign
 from outlast.store import LANDED, Append, AttributeFilter, Claim, Head, Line, Lost, Outcome, RunFilter, Slot, Store
 from outlast.stores.memory import Memory, MemoryStore
-from outlast.stores.objects import blobs, deletion
+from outlast.stores.objects import ObjectStore, blobs, deletion
+from outlast.stores.objects.opening import bucket_over
 from outlast.stores.postgres import PostgresStore
+from outlast.stores.sqlite import SqliteStore
 from outlast.testing.contract.samples import all_waits, begin_ready, follow, summary, tombstone
 from outlast.testing.faults import WAYS, Died, Fault, Faults, faulty, hide_locks
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.store_factory import LateCalls
-from support.opened_stores import FACTORIES, OBJECTS, StoreFactory
 from support.sampling import sample
+from support.servers import s3
 from support.servers.postgres_admin import empty_store
 
 RUNS = {RunId(f"run-{number}"): number for number in range(3)}
@@ -42,6 +47,48 @@ JOB = "pruner"
 TIMER = Wait("timer", "t", due=1)
 SAMPLE = {"sqlite": 25, "objects": 15, "s3": 2}
 MOST_ROUNDS, MOST_PROCESSES = 30, 6
+
+
+StoreFactory: TypeAlias = Callable[[], Awaitable[Store]]
+
+
+def memory_factory(_: Path) -> StoreFactory:
+    memory = Memory()
+
+    async def open_door() -> Store:
+        return MemoryStore(memory)
+
+    return open_door
+
+
+def sqlite_factory(folder: Path) -> StoreFactory:
+    async def open_door() -> Store:
+        # A process's death does not lose what the system has; the power cut has its own tests, with full durability.
+        return SqliteStore(folder / "runs.db", durability="relaxed")
+
+    return open_door
+
+
+def objects_factory(_: Path) -> StoreFactory:
+    objects = ObjectsInMemory()
+
+    async def open_door() -> Store:
+        return ObjectStore(bucket_over(objects, "memory"))
+
+    return open_door
+
+
+def s3_factory(_: Path) -> StoreFactory:
+    address = s3.shared().address(f"loop/{os.urandom(8).hex()}")
+
+    async def open_door() -> Store:
+        return open_store(address)
+
+    return open_door
+
+
+FACTORIES = {"memory": memory_factory, "sqlite": sqlite_factory}
+OBJECTS = {"objects": objects_factory, "s3": s3_factory}
 
 
 @pytest.fixture(autouse=True)

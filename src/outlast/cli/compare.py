@@ -10,8 +10,7 @@ import typer
 from outlast.cli.console import UNLIMITED, show_lines, width, write_json
 from outlast.cli.entrypoint import DIFFERS, FAILED, SOUND, command
 from outlast.cli.opening import opened
-from outlast.cli.options import Form, FormOption
-from outlast.cli.run_argument import BranchArgument, found
+from outlast.cli.options import BranchArgument, Form, FormOption, branch_named
 from outlast.settings import Settings
 from outlast.views.build import comparison_view
 from outlast.views.comparison import lines
@@ -45,11 +44,11 @@ async def compare(
     outlast compare monday tuesday -o json | jq '.rows[] | select(.verdict != "same")'
     """
     async with opened(settings, readonly=True) as engine:
-        run, branch = await found(engine, left)
+        run, branch = await branch_named(engine, left)
         if right is None:
             comparison = await engine.compare(run, branch=branch)
         else:
-            other, other_branch = await found(engine, right)
+            other, other_branch = await branch_named(engine, right)
             comparison = await engine.compare(run, other, branch=branch, other_branch=other_branch)
     if output is Form.JSON:
         write_json(comparison_view(comparison), pretty=True)

@@ -9,9 +9,8 @@ import typer
 from outlast.cli.console import show_lines, write_json
 from outlast.cli.entrypoint import SOUND, command
 from outlast.cli.opening import opened
-from outlast.cli.options import Form, FormOption
+from outlast.cli.options import BranchArgument, Form, FormOption, branch_named
 from outlast.cli.outcome import where_of
-from outlast.cli.run_argument import BranchArgument, found
 from outlast.settings import Settings
 from outlast.views.explanation import lines
 
@@ -34,7 +33,7 @@ async def explain(
     outlast explain 01a1e436-2c39 -o json | jq -r '.timeline.entries[].text'
     """
     async with opened(settings, readonly=True) as engine:
-        name, branch = await found(engine, run)
+        name, branch = await branch_named(engine, run)
         explanation = await engine.explain(name, branch=branch, full=full)
     if output is Form.JSON:
         write_json(explanation, pretty=True)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import getpass
+import re
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from outlast.errors import InvalidInput
+from outlast.errors import InvalidInput, NotFound
 from outlast.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from outlast.client import Engine
+    from outlast.history.ids import RunId
 
 
 class Output(StrEnum):
@@ -114,6 +119,23 @@ KeyFileOption: TypeAlias = Annotated[
     str | None, typer.Option("--key-file", metavar="FILE", help="File with the key that the logs were written with.")
 ]
 BlobsOption: TypeAlias = Annotated[bool, typer.Option("--blobs/--no-blobs", help="Check the hashes of blobs.")]
+
+
+BranchArgument: TypeAlias = Annotated[
+    str, typer.Argument(help="Run id, or a unique prefix of it; RUN@2 is its branch 2.", metavar="RUN")
+]
+_BRANCH = re.compile(r"(.+)@([0-9]{1,9})", re.DOTALL)
+
+
+async def branch_named(engine: Engine, name: str) -> tuple[RunId, int | None]:
+    """The run, and the branch if the name has one. A run id may itself end with @ and a number."""
+    split = _BRANCH.fullmatch(name)
+    try:
+        return await engine.find(name), None
+    except NotFound:
+        if split is None:
+            raise
+        return await engine.find(split[1]), int(split[2])
 
 
 def flags_of(store: str | None = None, server: str | None = None, profile: str | None = None) -> dict[str, str]:

@@ -18,7 +18,6 @@ from outlast.functions.decorators import Workflow
 from outlast.history import events as e
 from outlast.history.ids import RunId, derived_run
 from outlast.http.problems import HttpError
-from outlast.lifecycle.status import RunStatus
 from outlast.lifecycle.timeline.phrases import plain_numbers
 from outlast.values.codec import decode, fetched
 from outlast.views.build import error_view
@@ -28,8 +27,6 @@ from outlast.views.server import StartedView
 if TYPE_CHECKING:
     from outlast.http.requests import StartBody
     from outlast.http.state import ServerState
-
-ENDED = (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 def known_workflow(name: str) -> Workflow[..., Any]:
