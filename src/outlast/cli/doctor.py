@@ -19,7 +19,7 @@ from outlast.ledger.verification import STRANGE
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
 from outlast.views.build import examination_view
-from outlast.views.examination import examine
+from outlast.views.detail import examine
 from outlast.views.types import DoctorView, ExaminationView
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from outlast.errors import Illegal
 from outlast.history import events as e
 from outlast.history.record import Entry, Record
-from outlast.lifecycle.handlers import nodes, outside, people, run
-from outlast.lifecycle.handlers.registry import HANDLERS
+from outlast.lifecycle.handlers import HANDLERS, nodes, outside, people, run
 from outlast.lifecycle.state import Outline, State
 from outlast.lifecycle.transitions import TABLE, Rule, may_follow
 

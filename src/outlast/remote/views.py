@@ -10,8 +10,7 @@ from outlast.history.ids import RunId
 from outlast.remote.engine import RemoteEngine
 from outlast.store import RunFilter
 from outlast.views.actions import planned
-from outlast.views.detail import read_detail
-from outlast.views.examination import examine
+from outlast.views.detail import examine, read_detail
 from outlast.views.run_list import run_list
 from outlast.views.types import ExaminationView, PlanView, RunDetailView, RunListView
 

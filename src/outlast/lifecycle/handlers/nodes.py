@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.handlers.registry import on, open_wait
+from outlast.lifecycle.handlers import on, open_wait
 from outlast.lifecycle.state import OPEN, NodeState, NodeStatus, State, Wait
 from outlast.lifecycle.status import RunStatus
 

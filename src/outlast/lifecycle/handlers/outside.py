@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outlast.errors import Illegal
 from outlast.history import events as e
-from outlast.lifecycle.handlers.registry import on
+from outlast.lifecycle.handlers import on
 from outlast.lifecycle.state import Child, State, Trigger, Wait
 
 

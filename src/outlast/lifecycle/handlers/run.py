@@ -5,7 +5,7 @@ from __future__ import annotations
 from outlast.errors import Illegal
 from outlast.history import events as e
 from outlast.history.lineage import BEFORE_FIRST
-from outlast.lifecycle.handlers.registry import HANDLERS, on
+from outlast.lifecycle.handlers import HANDLERS, on
 from outlast.lifecycle.requests import OpenRequest, Request, left_open, newest
 from outlast.lifecycle.state import CLEANUP, Child, Interaction, State, Wait
 from outlast.lifecycle.status import CANCELLED, COMPENSATING, COMPLETED, CREATED, FAILED, PAUSED, RUNNING, RunStatus
