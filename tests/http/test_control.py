@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import served
+from msgspec import UNSET
+from msgspec.structs import fields
 
 import outlast as ol
 from outlast.functions import registry
+from outlast.http import requests as r
+from outlast.views.actions import planned
 
 Serve = Any
 
@@ -239,3 +244,26 @@ async def test_a_run_is_moved_to_the_code_of_the_server(serve: Serve, deploy: Ca
         assert (await server.until(run, "completed"))["result"] == "news!"
         over = await server("POST", f"/runs/{run}/migrate")
         assert (over.status_code, "nothing to migrate" in over.json()["detail"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("body", "verb"),
+    [
+        (r.CancelBody, ol.Engine.cancel),
+        (r.RetryBody, ol.Engine.retry),
+        (r.JumpBody, ol.Engine.jump),
+        (r.RewindBody, ol.Engine.rewind),
+        (r.ActivateBody, ol.Engine.activate),
+        (r.ForkBody, ol.Engine.fork),
+        (r.MigrateBody, ol.Engine.migrate),
+        (r.PlanBody, planned),
+    ],
+)
+def test_the_fields_of_a_body_are_arguments_of_its_verb_with_the_same_defaults(body: type, verb: Any) -> None:
+    arguments = inspect.signature(verb).parameters
+    for field in fields(body):
+        default = arguments[field.name].default if field.name != "action" else inspect.Parameter.empty
+        is_same = (
+            field.required if default is inspect.Parameter.empty else field.default in (default, default or "", UNSET)
+        )
+        assert is_same, field.name
