@@ -262,7 +262,7 @@ async def test_a_run_is_moved_to_the_code_of_the_server(serve: Serve, deploy: Ca
 def test_the_fields_of_a_body_are_arguments_of_its_verb_with_the_same_defaults(body: type, verb: Any) -> None:
     arguments = inspect.signature(verb).parameters
     for field in fields(body):
-        default = arguments[field.name].default if field.name != "action" else inspect.Parameter.empty
+        default = arguments[field.name].default
         is_same = (
             field.required if default is inspect.Parameter.empty else field.default in (default, default or "", UNSET)
         )

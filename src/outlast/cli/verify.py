@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,14 +22,14 @@ from outlast.views.types import VerificationListView, VerificationView
 
 
 @command
-async def verify(
+def verify(
     settings: Settings,
     runs: SomeRunsArgument = None,
     everything: Annotated[bool, typer.Option("--all", "-a", help="Verify every run of the store.")] = False,
     key_file: KeyFileOption = None,
     blobs: BlobsOption = True,
     output: OutputOption = Output.TEXT,
-) -> int:
+) -> Coroutine[Any, Any, int]:
     """Verify logs: every invariant, every digest, the head and the summary.
 
     Digests prove accidental damage. They prove that a log was not altered only
@@ -43,9 +44,13 @@ async def verify(
     if bool(runs) == everything:
         raise InvalidInput("give either the runs to verify or --all")
     key = read_key(Path(key_file)) if key_file is not None else b""
-    ticker, views = Ticker(), list[VerificationView]()
+    return _verify(settings, runs or [], key, blobs, output)
+
+
+async def _verify(settings: Settings, names: list[str], key: bytes, blobs: bool, output: Output) -> int:
+    ticker, runs = Ticker(), list[VerificationView]()
     async with opened(settings, signing_key=key, readonly=True) as engine:
-        wanted = [await engine.find(name) for name in runs or ()]
+        wanted = [await engine.find(name) for name in names]
         async for run in each_run(engine, wanted, ticker, "verifying"):
             try:
                 view = verification_view(await engine.verify(run, blobs=blobs))
@@ -53,15 +58,15 @@ async def verify(
                 if wanted:
                     raise
                 continue  # removed after it was listed
-            views.append(view)
+            runs.append(view)
             ticker.clear()
             if output is Output.TEXT:
                 show_view(view, output, wide=width() >= WIDE)
             elif output is Output.IDS and not view.sound:
                 write_bytes(f"{run}\n".encode())
-    unsound = sum(not each.sound for each in views)
+    unsound = sum(not each.sound for each in runs)
     if output is Output.JSON:
-        write_json(VerificationListView(runs=tuple(views), checked=len(views), unsound=unsound), pretty=True)
-    elif len(views) != 1:
-        notice(f"{counted(len(views), 'run')} verified, {unsound or 'none'} with violations")
+        write_json(VerificationListView(runs=tuple(runs), checked=len(runs), unsound=unsound), pretty=True)
+    elif len(runs) != 1:
+        notice(f"{counted(len(runs), 'run')} verified, {unsound or 'none'} with violations")
     return VIOLATED if unsound else SOUND
