@@ -67,7 +67,7 @@ def command(
         def called() -> Coroutine[Any, Any, int]:
             flags = {"store": store, "server": server, "profile": profile}
             settings = store_settings_of(ctx, store_only, **flags) if store_only else settings_of(ctx, **flags)
-            if loads_code and not settings.url:
+            if loads_code:
                 from outlast.cli.code_import import load_here
 
                 load_here(given.get("app") or (), settings)
