@@ -90,7 +90,9 @@ def test_runs_that_are_deleted_at_once_share_a_transaction(path: Path) -> None:
         await store.append([begin(run, summary=summary(run)) for run in runs])
         commits: list[None] = []
         store._db._write.set_commit_hook(lambda: bool(commits.append(None)))
-        deleted = await asyncio.gather(*(store.delete(tombstone(run), 1) for run in runs), store.delete(tombstone(A), 7))
+        deleted = await asyncio.gather(
+            *(store.delete(tombstone(run), 1) for run in runs), store.delete(tombstone(A), 7)
+        )
         assert deleted == [True, True, True, True, False]
         assert len(commits) == 1
 

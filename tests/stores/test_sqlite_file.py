@@ -642,6 +642,33 @@ def test_an_append_that_meets_the_short_transaction_of_another_process_does_not_
     use(SqliteStore(path, commit="inline"), write)
 
 
+def test_a_cancelled_write_that_fails_is_not_logged_by_the_loop(path: Path) -> None:
+    async def write(store: SqliteStore) -> None:
+        begun, ends = threading.Event(), threading.Event()
+
+        def fail(_: apsw.Connection) -> None:
+            begun.set()
+            ends.wait(10)
+            raise ValueError
+
+        logged: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
+        writing = asyncio.create_task(store._db.transact(fail, flushed=False))
+        await asyncio.to_thread(begun.wait, 10)
+        writing.cancel()
+        for _ in range(3):  # until the transaction waits for its thread only
+            await asyncio.sleep(0)
+        ends.set()
+        await asyncio.wait([writing])
+        assert writing.cancelled()
+        del writing
+        await asyncio.sleep(0)
+        gc.collect()
+        assert logged == []
+
+    use(SqliteStore(path), write)
+
+
 def test_what_another_process_wrote_while_we_waited_is_what_we_lose_to(path: Path) -> None:
     """S2"""
 

@@ -242,6 +242,7 @@ class Database:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             await asyncio.wait([work])
+            work.exception()  # nobody else asks for it
             raise
 
     def _transact_now(self, act: Callable[[apsw.Connection], Result], flushed: bool) -> Result:
