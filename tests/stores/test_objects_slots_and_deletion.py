@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 
+from outlast.clock import since_boot
 from outlast.errors import NotFound
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
@@ -319,6 +320,27 @@ def test_an_owner_that_stood_still_does_not_append_to_a_deleted_run(monkeypatch:
         assert await other.read(A) == []
 
     asyncio.run(stand_still())
+
+
+def test_an_owner_on_a_machine_that_slept_does_not_append_to_a_deleted_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """S2, S12: it reads the run again, although few seconds have passed while it was awake"""
+
+    async def sleep() -> None:
+        objects = MemoryStore()
+        slow, _ = watched(objects)
+        head = await held(slow)
+        other = opened(objects, 60_000_000)
+        await land(other, follow(head, kind=Kind.GUEST))
+        assert await other.delete(tombstone(A), 2)
+        while await other.purge():
+            pass
+        woken = since_boot() + 3600
+        monkeypatch.setattr("outlast.stores.objects.journal.since_boot", lambda: woken)
+        (outcome,) = await slow.append([follow(head)])
+        assert isinstance(outcome, Lost)
+        assert outcome.why == "deleted"
+
+    asyncio.run(sleep())
 
 
 # --- blobs

@@ -16,11 +16,10 @@ import logging
 import math
 import os
 import socket
-import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
+from outlast.clock import since_boot
 from outlast.errors import StoreError
 from outlast.functions import registry
 from outlast.history.ids import RunId, WorkerId
@@ -34,10 +33,6 @@ log = logging.getLogger("outlast.engine")
 
 RETRY_S = 0.5
 """Seconds between two attempts to confirm a lease with a store that does not answer."""
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-since_boot: Callable[[], float] = time.monotonic if _CLOCK is None else partial(time.clock_gettime, _CLOCK)
-"""Seconds on a clock that is never set and, where the platform has one, includes the time that the machine sleeps."""
 
 
 class Lease:

@@ -14,11 +14,12 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
+from outlast.clock import since_boot
 from outlast.engine.completion import complete_run
 from outlast.engine.definitions import Definitions
 from outlast.engine.driver import RunDriver
 from outlast.engine.evictor import LongRuns
-from outlast.engine.lease import Lease, since_boot
+from outlast.engine.lease import Lease
 from outlast.engine.takeover import Takeovers
 from outlast.engine.terminal_events import Ending
 from outlast.engine.unconfirmed_starts import UnconfirmedStarts, has_failed

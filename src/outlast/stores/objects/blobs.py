@@ -18,7 +18,6 @@ import hashlib
 import math
 import re
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Literal
@@ -26,6 +25,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from outlast.clock import since_boot
 from outlast.errors import Damaged, NotFound, StoreReadOnly
 from outlast.store import BlobRef
 from outlast.stores.objects import keys
@@ -66,7 +66,7 @@ class Collection:
 
     async def keep(self, hash: str) -> bool:
         """Make sure that no collector which has not seen the caller's write removes the blob. False: it may be removed."""
-        began = time.monotonic()
+        began = since_boot()
         if began - self._kept.get(hash, -math.inf) < TRUSTED_S:
             return True
         state, tag = await self._state(hash)
@@ -180,8 +180,8 @@ class ObjectBlobs:
         """Write the blob, again if a collector may have removed it meanwhile."""
         while True:
             await self._bucket.put(keys.blob(hash), content)
-            written = time.monotonic()
-            if await self._collection.keep(hash) and time.monotonic() - written < REMOVED_AFTER_S:
+            written = since_boot()
+            if await self._collection.keep(hash) and since_boot() - written < REMOVED_AFTER_S:
                 return
             if not await self._collection.restored(hash):
                 await asyncio.sleep(0.1)

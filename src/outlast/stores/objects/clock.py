@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from outlast.clock import since_boot
 from outlast.stores.objects import keys
 from outlast.stores.objects.bucket import Bucket
 from outlast.stores.objects.run_index import fresh
@@ -33,7 +34,7 @@ class Clock:
         return time.time_ns() // 1000 + self._offset
 
     def _is_stale(self) -> bool:
-        mono = time.monotonic()
+        mono = since_boot()
         return mono - self._measured >= TRUSTED_S or abs(time.time() - mono - self._drift) > 1
 
     async def _measure(self) -> None:
@@ -43,7 +44,7 @@ class Clock:
         after = time.time_ns() // 1000
         if written is not None:
             self._offset = nearest(written - after, written + SECOND - before)
-        self._measured = time.monotonic()
+        self._measured = since_boot()
         self._drift = time.time() - self._measured
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from outlast.clock import since_boot
 from outlast.errors import NotFound, OutcomeUnknown, StoreError
 from outlast.history.ids import RunId
 from outlast.history.record import Kind
@@ -82,9 +82,9 @@ class JournalObjects(SlotObjects):
     # --- one append
 
     async def _append(self, append: Append) -> Outcome:
-        run, began = append.record.run, time.monotonic()
+        run, began = append.record.run, since_boot()
         async with self._locked(run) as known:
-            is_old = known.run_index is not None and time.monotonic() - known.read > CHECKED_S
+            is_old = known.run_index is not None and since_boot() - known.read > CHECKED_S
             if is_old or _refusal(known.run_index, append) is not None:  # the cached index may be stale
                 await self._look(run, known)
             if known.is_deleted or _refusal(known.run_index, append) is not None:
@@ -147,7 +147,7 @@ class JournalObjects(SlotObjects):
     async def _is_committed(self, run: RunId, known: Known) -> bool:
         """Return whether a created object is in the log. If this process stood still for long, the run may have been deleted
         and the objects of its log removed meanwhile."""
-        if known.run_index is None or time.monotonic() - known.read < VERIFIED_S or not await self._is_deleted(run):
+        if known.run_index is None or since_boot() - known.read < VERIFIED_S or not await self._is_deleted(run):
             return True
         known.end()
         return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
+from outlast.clock import since_boot
 from outlast.errors import Damaged, StoreReadOnly, StoreUnusable
 from outlast.history.ids import RunId
 from outlast.stores.objects import keys
@@ -156,7 +156,7 @@ class ObjectStoreBase:
 
     async def _look(self, run: RunId, known: Known) -> RunIndex | None:
         """Read the run up to the end of its log. Return its index; None if the run does not exist or is deleted."""
-        began = time.monotonic()
+        began = since_boot()
         found = await self._bucket.get(keys.run_index(run))
         if found is not None and not found.body:
             known.end()
