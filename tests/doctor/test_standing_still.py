@@ -187,3 +187,23 @@ def test_a_ready_run_of_a_queue_that_no_worker_serves_is_reported(memory_ward: A
     assert found.standing == "reported"
     assert found.sentence == "the run is ready and no worker advances it; no live worker serves queue gpu"
     assert found.actions[0] == "outlast worker --app MODULE --queue gpu starts a worker that serves the queue"
+
+
+@pytest.mark.parametrize("stop", [e.RunPaused(), e.RunFailed(error=e.Failure("Error", "decide"), held=True)])
+def test_a_stopped_run_whose_child_was_not_created_yet_is_well(memory_ward: Any, stop: e.AnyEvent) -> None:
+    """It creates the child when it is resumed; a takeover would change nothing."""
+
+    async def look() -> Any:
+        from outlast.client import Engine
+
+        store, run = MemoryStore(), RunId("parent")
+        ledger = Ledger(store)
+        started = [e.RunStarted(), e.ChildStarted(child="kid", workflow="flow", node="flow"), stop]
+        await ledger.begin(run, WorkerId("worker")).append([e.RunCreated(workflow="flow"), *started], release=True)
+        engine = Engine(Ledger(store), None)
+        found = await g1(engine, run)
+        return found, await engine.recover(run), await store.head(run)
+
+    (found,), repaired, head = memory_ward.do(look())
+    assert (found.standing, repaired, head.version) == ("consistent", [], 4)
+    assert found.actions == ("outlast resume parent continues the run, which creates the child",)

@@ -10,6 +10,7 @@ import msgspec
 from outlast.history import events as e
 from outlast.lifecycle.diagnosis.evidence import Evidence, Finding, HandOver, Remedy, Rewrite, Settle, and_more
 from outlast.lifecycle.state import State, Wait
+from outlast.lifecycle.status import RunStatus
 
 _FROM_CREATED = ("workflow", "kind", "created", "parent", "title", "tags")
 """Summary fields that come from RunCreated: they are never stale."""
@@ -116,6 +117,8 @@ def related(evidence: Evidence) -> Iterator[Finding]:
             )
             if evidence.is_ready:
                 remedy, action = None, "the next worker that has the workflow of the run creates the child"
+            if evidence.state.outline.held or evidence.state.status is RunStatus.PAUSED:
+                remedy, action = None, f"outlast resume {evidence.run} continues the run, which creates the child"
         yield Finding(
             code="G1",
             standing="repairable" if remedy is not None else "consistent",
