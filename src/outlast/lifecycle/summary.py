@@ -54,8 +54,6 @@ class RunSummary(Struct, frozen=True, omit_defaults=True):
     attributes: dict[str, e.AttributeValue] = {}
 
 
-
-
 def summarise(run: RunId, state: State) -> RunSummary:
     """The summary of a state, or of the view of a draft."""
     outline, waiting = state.outline, state.count("waits")
