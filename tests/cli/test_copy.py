@@ -37,6 +37,13 @@ def test_all_runs_are_copied_and_a_second_time_nothing_is(shell) -> None:  # typ
     assert second.output.count("0 events and 0 blobs copied, there already") == len(shell.runs)
 
 
+def test_a_copy_without_a_target_is_refused(shell) -> None:  # type: ignore[no-untyped-def]
+    """P11"""
+    refused = shell("copy", "--all")
+    assert refused.exit_code == 2
+    assert "Missing option '--to'" in refused.output
+
+
 def test_one_run_is_named_by_the_beginning_of_its_id(shell) -> None:  # type: ignore[no-untyped-def]
     run = next(iter(shell.runs.values()))
     done = shell("copy", "--from", str(shell.store), "--to", "there.db", run)

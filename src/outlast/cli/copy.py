@@ -26,8 +26,8 @@ WHY = "name both stores with --from and --to"
 
 def copy(
     ctx: typer.Context,
+    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="Store to copy to.")],
     runs: SomeRunsArgument = None,
-    target: Annotated[str, typer.Option("--to", metavar="PATH|URL", help="Store to copy to.")] = "",
     source: Annotated[
         str | None,
         typer.Option("--from", metavar="PATH|URL", help="Store to copy from (default: the store of the project)."),
