@@ -12,7 +12,7 @@ import pytest
 from outlast.errors import Damaged
 from outlast.history.ids import RunId
 from outlast.history.record import follows, genesis
-from outlast.testing.recorded_replay import remembered
+from outlast.testing.recorded_runs import remembered
 
 
 @pytest.fixture

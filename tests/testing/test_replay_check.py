@@ -17,7 +17,7 @@ from outlast.ledger.reading import records
 from outlast.stores.memory import MemoryStore
 from outlast.stores.sqlite import SqliteStore
 from outlast.testing.processes import engine_over
-from outlast.testing.recorded_replay import remembered, write
+from outlast.testing.recorded_runs import remembered, write
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 

@@ -9,7 +9,7 @@ repeats or delays calls.
 
 These rest on `processes` (an engine over any store, in a process that can be killed), `time_skipping` (an event loop
 whose clock jumps when it is idle), `store_factory` (a store opened by one process after another), `world` (the attempts
-that were really made), `answering` (answers to questions), `crashes` (the crash loop) and `recorded_replay` (exports
+that were really made), `answering` (answers to questions), `crashes` (the crash loop) and `recorded_runs` (exports
 read back). Helpers of Outlast's own tests are in `tests/support`. The product imports nothing from here.
 """
 

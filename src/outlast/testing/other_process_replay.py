@@ -23,7 +23,7 @@ from outlast.functions.dry_replay import dry_run
 from outlast.functions.workflow_import import load
 from outlast.ledger.reading import created_of
 from outlast.stores.memory import Memory, MemoryStore
-from outlast.testing.recorded_replay import remembered, write
+from outlast.testing.recorded_runs import remembered, write
 
 SEEDS = ("1", "2")
 """Hash seeds. Two, because a small set may have the same order by chance."""
