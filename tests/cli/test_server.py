@@ -80,6 +80,14 @@ def test_text_is_the_same(command: str, columns: str, both: Both) -> None:
         assert max(map(len, there.stdout.splitlines()), default=0) <= int(columns)
 
 
+@pytest.mark.parametrize(
+    "command", ["versions diff {digest} {import}", "versions diff {digest} nothing", "export {digest} {report}"]
+)
+def test_exports_and_differences_of_code_are_the_same(command: str, both: Both) -> None:
+    here, there = both(*command.split())
+    assert (there.exit_code, there.stdout, there.stderr) == (here.exit_code, here.stdout, here.stderr)
+
+
 def _by_me(text: str) -> str:
     """The output with the name of the user for that of the token, which a server records."""
     return re.sub(r"admin \(token [0-9a-f]{16}\)", login_name(), text)
@@ -261,9 +269,7 @@ ONLY_STORE = {
     "worker": ("worker", "where the store is"),
     "serve": ("serve", "where the store is"),
     "db info": ("db", "info"),
-    "export": ("export", "{digest}"),
     "copy": ("copy", "--all", "--to", "other.db"),
-    "versions diff": ("versions", "diff", "{digest}"),
     "token link": ("token", "link"),
 }
 

@@ -61,15 +61,26 @@ async def test_versions_are_compared_if_runs_are_of_them(serve: Serve) -> None:
             (await server("GET", f"/workflows/{name}/versions")).json()["versions"]
             for name in ("served_double", "served_echo")
         ]
-        of = "/workflows/served_double/diff?old={}&new={}"
-        same = await server("GET", of.format(one["version"], one["version"]), role="viewer")
-        assert (same.status_code, same.json()["diff"]) == (200, "")
-        assert (await server("GET", of.format(one["version"], other["version"]))).status_code == 404
-        assert (await server("GET", of.format(one["version"], "../secret"))).status_code == 422
+        of = "/versions/diff?old={}&new={}"
+        same = await server("GET", of.format(one["version"], one["version"][:9]), role="viewer")
+        assert same.json() == {"old": one["version"], "new": one["version"], "diff": ""}
+        assert (
+            "-async def served_double"
+            in (await server("GET", of.format(one["version"], other["version"]))).json()["diff"]
+        )
+        (run,) = await server.engine.list_runs(workflow="served_double")
+        today = await server("GET", f"/versions/diff?old={run.run}")
+        assert today.json() == same.json()
+        secret = await server.engine._store.blobs.put(b'{"source": "secret"}')
+        for nobody in ("../secret", secret.hash, "%20", "0" * 64):
+            refused = await server("GET", of.format(one["version"], nobody))
+            assert (refused.status_code, refused.json()["code"]) == (404, "outlast.not_found"), nobody
+        assert (await server("GET", f"/versions/diff?old={one['version']}")).status_code == 404
         engine, changed = server.engine, "async def served_double(value):\n    return 3\n"
         ref = await engine._store.blobs.put(json.dumps({"source": changed}).encode())
         created = await engine.diagnostics.created((await engine.list_runs(workflow="served_double"))[0].run)
-        await engine._ledger.create_ready(RunId("newer"), msgspec.structs.replace(created, version=ref.hash))
+        newer = msgspec.structs.replace(created, version=ref.hash, deferred=True)
+        await engine._ledger.begin(RunId("newer"), engine._ledger.new_worker_id()).append([newer], release=True)
         found = (await server("GET", of.format(one["version"], ref.hash))).json()["diff"]
         assert "+    return 3" in found
         assert "-    return await double(value)" in found

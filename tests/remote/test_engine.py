@@ -118,8 +118,8 @@ async def test_errors_of_the_engine_come_back_by_their_code(server: ServerThread
             await engine.start(served.served_double.options(id=run), 3)
         with pytest.raises(ol.InvalidInput, match="served_double"):
             await engine.start_by_name("served_double", {"value": "two"})
-        with pytest.raises(ol.NotAllowed, match=r"versions\.diff needs the store"):
-            await engine.versions.diff("a", "b")
+        with pytest.raises(ol.NotFound, match="no versions begin with it"):
+            await engine.versions.diff(run, "no-such-version")
         with pytest.raises(ol.InvalidInput, match="records the name of the token"):
             await engine.cancel(run, by="ann")
     async with connected(server, "viewer") as engine:
@@ -210,6 +210,7 @@ async def test_what_is_read_is_what_the_store_has(server: ServerThread) -> None:
             assert (ours.left, ours.right, ours.counts) == (theirs.left, theirs.right, theirs.counts)
             assert _plain([row.left for row in ours.rows]) == _plain([row.left for row in theirs.rows])
             assert await engine.versions.of("served_double") == await desk.versions.of("served_double")
+            assert await engine.versions.diff(run) == await desk.versions.diff(run)
             assert [each.worker for each in await engine.workers()] == [each.worker for each in await desk.workers()]
             assert abs(await engine.diagnostics.now() - await desk.diagnostics.now()) < 60_000_000
 

@@ -10,6 +10,8 @@ import pytest
 import served
 
 import outlast as ol
+from outlast.errors import ServerAway
+from outlast.views.exporting import exported
 from support.server_thread import ServerThread
 
 PATIENCE_S = 60
@@ -127,3 +129,37 @@ async def test_messages_arrive_in_any_pieces() -> None:
                 yield body[at : at + size]
 
         assert [each async for each in _messages(pieces())] == [("event", b'{"a":"\xc2\x85"}'), ("end", b"{}")]
+
+
+async def collect(engine: ol.Engine, run: Any, lines: list[bytes]) -> None:
+    async for line in exported(engine, run):
+        lines.append(line)  # noqa: PERF401 - they are looked at after an error
+
+
+async def test_an_export_that_is_cut_off_is_an_error(server: ServerThread) -> None:
+    """A proxy closes the connection before the last chunk, at the end of a line."""
+
+    async def cutting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", server.port)
+        there_writer.write(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(await there_reader.readuntil(b"\r\n\r\n"))
+        size = await there_reader.readline()
+        writer.write(size + await there_reader.readexactly(int(size, 16) + 2))
+        await writer.drain()
+        there_writer.close()
+        writer.close()
+
+    token = server.tokens["admin"]
+    async with (
+        ol.connect(server.url, token=token) as engine,
+        await asyncio.start_server(cutting, "127.0.0.1", 0) as proxy,
+    ):
+        handle = await engine.start(served.served_double, 2)
+        await handle.result()
+        whole = [line async for line in exported(engine, handle.run)]
+        address = f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        some = list[bytes]()
+        async with ol.connect(address, token=token) as cut_off:
+            with pytest.raises(ServerAway, match="was lost"):
+                await collect(cut_off, handle.run, some)
+        assert 0 < len(some) < len(whole)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,16 +12,15 @@ import typer
 from outlast.atomic_file import atomic_file
 from outlast.cli.console import notice, write_bytes
 from outlast.cli.entrypoint import SOUND, command
+from outlast.cli.opening import opened
 from outlast.cli.options import RunsArgument
-from outlast.client import Reader
-from outlast.compose import open_settled
 from outlast.errors import InvalidInput, StoreError
 from outlast.lifecycle.timeline.phrases import counted
-from outlast.maintenance import exported
 from outlast.settings import Settings
+from outlast.views.exporting import exported
 
 
-@partial(command, store_only="use it where the store is")
+@command
 async def export(
     settings: Settings,
     runs: RunsArgument,
@@ -40,18 +38,14 @@ async def export(
     outlast export 01a1e436-2c39 --to tests/histories/order.jsonl
     outlast export order-1 order-2 > tests/histories/orders.jsonl
     """
-    store = open_settled(settings, readonly=True)
-    try:
-        reader = Reader(store)
-        found = [await reader.find(name) for name in runs]
+    async with opened(settings, readonly=True) as engine:
+        found = [await engine.find(name) for name in runs]
         missing = 0
         with _output(to) as write:
             for each in found:
-                async for line in exported(store, each):
+                async for line in exported(engine, each):
                     missing += line.endswith(b'"missing":true}')
                     write(line + b"\n")
-    finally:
-        await store.close()
     if missing:
         notice(f"outlast: the export lacks {counted(missing, 'large value')} that the store lost", style="yellow")
     return SOUND

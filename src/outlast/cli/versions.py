@@ -23,7 +23,6 @@ from outlast.cli.options import (
     RunArgument,
 )
 from outlast.client import Engine
-from outlast.errors import InvalidInput, NotFound
 from outlast.history.ids import RunId
 from outlast.lifecycle.timeline.phrases import counted, plain
 from outlast.settings import Settings
@@ -55,9 +54,7 @@ async def versions(
 
 
 @app.command(cls=Command)
-@partial(
-    command, store_only="it compares with the code here, so use it where the store and the code are", loads_code=True
-)
+@partial(command, loads_code=True)
 async def diff(
     settings: Settings,
     old: Annotated[str, typer.Argument(help="Run, or the beginning of a version.", metavar="RUN|VERSION")],
@@ -66,40 +63,25 @@ async def diff(
     ] = None,
     app: AppOption = None,
 ) -> int:
-    """Compare the code of a run with the current code.
+    """Compare the code of a run with the current code; with --server, with that of
+    the server.
 
     \b
     outlast versions diff 01a1e436-2c39
     outlast versions diff 01a1e436-2c39 01a1e440-77ab
     outlast versions diff 5f0c2e 9ab311
     """
-    async with opened(settings) as engine:
-        before = await _version(engine, old)
-        if new is not None:
-            after = await _version(engine, new)
-        else:
-            run = await engine.find(old)
-            workflow_of(await engine.diagnostics.created(run), app or (), settings)
-            after = await engine.versions.current(run)
-        text = await engine.versions.diff(before, after)
-    if not text:
-        notice(f"version {before[:12]} and version {after[:12]} have the same code")
+    async with opened(settings, readonly=True) as engine:
+        if not (new or settings.url):
+            workflow_of(await engine.diagnostics.created(await engine.find(old)), app or (), settings)
+        found = await engine.versions.diff(old, new or "")
+    if not found.diff:
+        notice(f"version {found.old[:12]} and version {found.new[:12]} have the same code")
         return SOUND
     styles = {"+": "green", "-": "red", "@": "cyan"}
-    for each in text.splitlines():
+    for each in found.diff.splitlines():
         show_lines([line((plain(each, keep_indent=True), styles.get(each[:1], "")), fit="copy")])
     return DIFFERS
-
-
-async def _version(engine: Engine, name: str) -> str:
-    """The version of a run, or the only version with this prefix."""
-    try:
-        return (await engine.get(await engine.find(name))).version
-    except (NotFound, InvalidInput):
-        found = await engine.versions.starting_with(name)
-    if len(found) != 1:
-        raise InvalidInput(f"{name!r} is no run, and {len(found) or 'no'} versions begin with it")
-    return found[0]
 
 
 @partial(command, loads_code=True)

@@ -78,10 +78,7 @@ class BlockingVersions(_Blocking[Versions]):
     """The verbs of `Versions` as blocking calls."""
 
     of = _waits(Versions.of)
-    starting_with = _waits(Versions.starting_with)
-    source = _waits(Versions.source)
     diff = _waits(Versions.diff)
-    current = _waits(Versions.current)
     replay = _waits(Versions.replay)
     check_migration = _waits(Versions.check_migration)
     migrate = _waits(Versions.migrate)

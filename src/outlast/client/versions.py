@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -12,8 +14,9 @@ from outlast.client.branching import Branching
 from outlast.client.control import Control
 from outlast.client.temporary_claim import TemporaryClaims, Verbs
 from outlast.engine.definitions import definition_of
-from outlast.errors import NotFound
+from outlast.errors import InvalidInput, NotFound
 from outlast.functions import registry
+from outlast.functions.decorators import Workflow
 from outlast.functions.dry_replay import DryRun, dry_run
 from outlast.functions.workflow_import import find_workflow
 from outlast.history import events as e
@@ -21,6 +24,7 @@ from outlast.history.events import Children
 from outlast.history.ids import RunId
 from outlast.ledger.reading import created_of
 from outlast.lifecycle.branch_plan import BranchPlan
+from outlast.lifecycle.timeline.phrases import cropped
 from outlast.store import RunFilter
 
 
@@ -34,6 +38,14 @@ class Version(Struct, frozen=True, kw_only=True):
     last: int
     is_stored: bool
     is_today: bool = False
+
+
+class VersionDiff(Struct, frozen=True):
+    """How the code of two versions differs: `diff` is a unified diff, empty if it does not."""
+
+    old: str
+    new: str
+    diff: str
 
 
 class Versions(Verbs):
@@ -62,36 +74,39 @@ class Versions(Verbs):
             raise NotFound(f"there is no run of a workflow {workflow!r}")
         return sorted(found.values(), key=lambda each: each.last, reverse=True)
 
-    async def starting_with(self, beginning: str) -> list[str]:
-        """The versions with this prefix that any run uses."""
-        found: dict[str, None] = {}
+    async def diff(self, old: str, new: str = "") -> VersionDiff:
+        """How two versions differ. Each is named by a run or by its beginning; without `new`, `old` is a run, and the other
+        version is that of the code that would continue it here."""
+        before = await self._named(old)
+        if new:
+            after = await self._named(new)
+            document = await definition_of(self._store.blobs, after)
+        else:
+            workflow = await self._workflow(await self._reader.find(old))
+            after, document = workflow.version, workflow._document
+        texts = [
+            _source(each).splitlines(keepends=True)
+            for each in (await definition_of(self._store.blobs, before), document)
+        ]
+        lines = difflib.unified_diff(texts[0], texts[1], before[:12], after[:12])
+        return VersionDiff(before, after, "".join(line if line.endswith("\n") else f"{line}\n" for line in lines))
+
+    async def _named(self, name: str) -> str:
+        """The version of a run, or the only version of any run that begins so."""
+        with suppress(NotFound, InvalidInput):
+            return (await self._reader.get(await self._reader.find(name))).version
+        found: set[str] = set()
         async for summary in self._reader.iter_runs(RunFilter(limit=1000)):
-            if summary.version.startswith(beginning):
-                found[summary.version] = None
-        return list(found)
-
-    async def source(self, version: str) -> str:
-        """The stored text of a version."""
-        document = msgspec.json.decode(await definition_of(self._store.blobs, version))
-        return str(document.get("source") or f"(no source was available; code {document.get('code')})\n")
-
-    async def diff(self, old: str, new: str) -> str:
-        """How two versions differ, as a unified diff; empty if they do not."""
-        before, after = await self.source(old), await self.source(new)
-        lines = difflib.unified_diff(
-            before.splitlines(keepends=True), after.splitlines(keepends=True), old[:12], new[:12]
-        )
-        return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-    async def current(self, run: RunId) -> str:
-        """The version of the code that would continue a run here; it is stored when this returns."""
-        workflow = find_workflow(await created_of(self._store, run), self._apps)
-        return await self._claims.definitions.keep(workflow)
+            if name and summary.version.startswith(name):
+                found.add(summary.version)
+        if len(found) != 1:
+            raise NotFound(f"{cropped(name, 80)!r} is no run, and {len(found) or 'no'} versions begin with it")
+        return found.pop()
 
     async def replay(self, run: RunId) -> DryRun:
         """Whether the current code replays a run, and if not, up to which event. Nothing is written and no node
         runs."""
-        return await dry_run(self._store, run, find_workflow(await created_of(self._store, run), self._apps))
+        return await dry_run(self._store, run, await self._workflow(run))
 
     async def migrate(self, run: RunId, *, by: str = "", reason: str = "", children: Children = "cancel") -> DryRun:
         """See `Engine.migrate`."""
@@ -102,7 +117,8 @@ class Versions(Verbs):
             if (await self._reader.get(run)).held:
                 await self._control.resume(run, by)
             return rehearsal
-        previous, version = (await self._reader.get(run)).version, await self.current(run)
+        previous = (await self._reader.get(run)).version
+        version = await self._claims.definitions.keep(await self._workflow(run))
         word = e.VersionChanged(version=version, previous=previous, reason=reason or "migrated")
         why = reason or f"today's code agrees with the log up to event {rehearsal.upto}"
         new_branch = BranchPlan(cutoff=rehearsal.upto, cause="migrate", by=by, reason=why, then=(word,))
@@ -113,6 +129,16 @@ class Versions(Verbs):
         """Refuse to move a run that is over."""
         await self._claims.must_allow(run, "migrate")
 
+    async def _workflow(self, run: RunId) -> Workflow[..., Any]:
+        """The code that would continue a run here."""
+        return find_workflow(await created_of(self._store, run), self._apps)
+
     def _today(self, workflow: str) -> str:
         known = registry.known(workflow)
         return known.version if known is not None else ""
+
+
+def _source(definition: bytes) -> str:
+    """The code in a definition."""
+    document = msgspec.json.decode(definition)
+    return str(document.get("source") or f"(no source was available; code {document.get('code')})\n")

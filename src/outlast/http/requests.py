@@ -210,12 +210,11 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     reason: Text = ""
 
 
-Version: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{16,128}$")]
-
-
 class CompareVersions(Query, frozen=True, kw_only=True):
-    old: Version
-    new: Version
+    old: Annotated[Text, Meta(description="A run, or the beginning of a version.")]
+    new: Annotated[
+        Text, Meta(description="A run, or the beginning of a version; by default, the code of this server.")
+    ] = ""
 
 
 class Statistics(Query, frozen=True, kw_only=True):

@@ -170,8 +170,20 @@ class Connection:
 
     async def messages(self, **query: Any) -> AsyncIterator[tuple[str, bytes]]:
         """The messages of a stream, by kind and data. Raises `ServerAway` when it is lost."""
+        async for message in _messages(self._chunks("/stream", query)):
+            yield message
+
+    async def lines(self, path: str) -> AsyncIterator[bytes]:
+        """The lines of a long answer, without line ends. Raises `ServerAway` when it is lost before its end."""
+        rest = b""
+        async for chunk in self._chunks(path, {}):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line
+
+    async def _chunks(self, path: str, query: Mapping[str, Any]) -> AsyncIterator[bytes]:
         timeout = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
-        url = self.address + API + "/stream"
+        url = self.address + API + path
         try:
             async with self._client.stream("GET", url, params=_params(query), timeout=timeout) as response:
                 self._has_answered = True
@@ -179,8 +191,8 @@ class Connection:
                     await response.aread()
                     error, may_repeat = self._refusal(response, repeats=True)
                     raise ServerAway(str(error)) if may_repeat else error
-                async for message in _messages(response.aiter_bytes()):
-                    yield message
+                async for chunk in response.aiter_bytes():
+                    yield chunk
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise self._away(error) from error
         except httpx.HTTPError as error:

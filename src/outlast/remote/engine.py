@@ -26,7 +26,7 @@ from outlast.client.questions import Asked
 from outlast.client.reader import CANDIDATES, Reader, Statuses, WorkerRuns, checked_filter, one_of
 from outlast.client.results import Question, answer_json, called_as, error_of, known_node, no_output
 from outlast.client.starts import pack
-from outlast.client.versions import Version, Versions
+from outlast.client.versions import Version, VersionDiff, Versions
 from outlast.definition.durations import Seconds, seconds, seconds_or_none
 from outlast.errors import InvalidInput, NotAllowed, NotAsked, NotFound, NotPermitted, RunGone, ServerAway, StillRunning
 from outlast.functions.decorators import Node, Workflow
@@ -584,17 +584,8 @@ class RemoteVersions(Versions):
         found = await self._connection.get(path, t.VersionListView)
         return list(map(decode.version_of, found.versions))
 
-    async def starting_with(self, beginning: str) -> list[str]:
-        raise only_there("versions.starting_with")
-
-    async def source(self, version: str) -> str:
-        raise only_there("versions.source")
-
-    async def diff(self, old: str, new: str) -> str:
-        raise only_there("versions.diff")
-
-    async def current(self, run: RunId) -> str:
-        raise only_there("versions.current")
+    async def diff(self, old: str, new: str = "") -> VersionDiff:
+        return await self._connection.get("/versions/diff", VersionDiff, old=old, new=new)
 
     async def replay(self, run: RunId) -> DryRun:
         return await self._connection.get(path_of("runs", run, "replay"), DryRun)

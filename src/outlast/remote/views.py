@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from outlast.history.ids import RunId
+from outlast.remote.connection import path_of
 from outlast.remote.engine import RemoteEngine
 from outlast.store import RunFilter
 from outlast.views.actions import planned
 from outlast.views.detail import examine, read_detail
+from outlast.views.exporting import exported
 from outlast.views.run_list import run_list
 from outlast.views.types import ExaminationView, PlanView, RunDetailView, RunListView
 
@@ -39,3 +42,8 @@ async def _(
     if not view.repairs:
         return replace(view, after=None)
     return view if fix and not dry_run else replace(view, repairs=view.repairs[:1] if dry_run else ())
+
+
+@exported.register(RemoteEngine)
+def _(engine: RemoteEngine, run: RunId) -> AsyncIterator[bytes]:
+    return engine.connection.lines(path_of("runs", run, "export"))

@@ -90,14 +90,6 @@ class StatisticsView(View, frozen=True, kw_only=True):
     buckets: tuple[StatisticsBucketView, ...]
 
 
-class VersionDiffView(View, frozen=True, kw_only=True):
-    """How the code of two versions differs, as a unified diff; empty if it does not."""
-
-    old: str
-    new: str
-    diff: str
-
-
 class StartedView(View, frozen=True, kw_only=True):
     """A run that was started. `created` is false if an earlier request with the same key or id started it. `result` and
     `error` are set if the request waited and the run ended."""

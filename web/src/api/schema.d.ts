@@ -245,6 +245,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the whole log of a run, with all its branches and values, as lines of JSON.
+         * @description `outlast export` writes the same, and `replay_check` reads it. If the log cannot be read to its end, the connection is closed before the end of the answer.
+         */
+        get: operations["export_run"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run}/output": {
         parameters: {
             query?: never;
@@ -514,7 +534,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the open questions of all runs. */
+        /**
+         * List the open questions of all runs.
+         * @description Held runs also wait for a person, without a question: `GET /api/v1/runs?held=true` lists them.
+         */
         get: operations["list_questions"];
         put?: never;
         post?: never;
@@ -1061,14 +1084,17 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/api/v1/workflows/{workflow}/diff": {
+    "/api/v1/versions/diff": {
         parameters: {
             query?: never;
             header?: never;
             path?: never;
             cookie?: never;
         };
-        /** Compare the code of two versions of a workflow that runs are of. */
+        /**
+         * Compare the code of two versions that runs are of, or of a run with the code of this server.
+         * @description A version is named by a run of it, or by its beginning. Without `new`, `old` is a run.
+         */
         get: operations["compare_versions"];
         put?: never;
         post?: never;
@@ -2545,10 +2571,10 @@ export interface components {
             current: boolean;
         };
         /**
-         * VersionDiffView
-         * @description How the code of two versions differs, as a unified diff; empty if it does not.
+         * VersionDiff
+         * @description How the code of two versions differs: `diff` is a unified diff, empty if it does not.
          */
-        VersionDiffView: {
+        VersionDiff: {
             old: string;
             new: string;
             diff: string;
@@ -4066,6 +4092,100 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["VerificationView"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Gone */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Misdirected Request */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Unprocessable Content */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+        };
+    };
+    export_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": unknown;
                 };
             };
             /** @description Unauthorized */
@@ -9797,13 +9917,13 @@ export interface operations {
     compare_versions: {
         parameters: {
             query: {
+                /** @description A run, or the beginning of a version. */
                 old: string;
-                new: string;
+                /** @description A run, or the beginning of a version; by default, the code of this server. */
+                new?: string;
             };
             header?: never;
-            path: {
-                workflow: string;
-            };
+            path?: never;
             cookie?: never;
         };
         requestBody?: never;
@@ -9814,7 +9934,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["VersionDiffView"];
+                    "application/json": components["schemas"]["VersionDiff"];
                 };
             };
             /** @description Unauthorized */
@@ -9837,6 +9957,15 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["outlast.http.problems.Problem"];
+                };
+            };
+            /** @description Conflict */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -24,7 +24,10 @@ _ANSWER: dict[str, Any] = {"tag": "people", "refuses": (409,)}
 
 @operation("GET", "/inbox", "runs:read", tag="people")
 async def list_questions(call: Call, query: r.Inbox) -> s.InboxView:
-    """List the open questions of all runs."""
+    """List the open questions of all runs.
+
+    Held runs also wait for a person, without a question: `GET /api/v1/runs?held=true` lists them.
+    """
     after = after_of("inbox", query.cursor)
     found, next = await call.state.store.waits(kind="interaction", after=after, limit=query.limit)
     questions = tuple(s.asked_view(each.run, each.wait) for each in found)

@@ -30,6 +30,7 @@ from outlast.views import build
 from outlast.views import server as s
 from outlast.views import types as v
 from outlast.views.detail import read_detail
+from outlast.views.exporting import exported
 from outlast.views.run_list import run_views
 from outlast.views.run_view import tally_of
 
@@ -272,6 +273,33 @@ async def verify_run(call: Call, query: r.Verify) -> v.VerificationView:
     return build.verification_view(await call.engine.verify(await run_of(call), blobs=query.blobs))
 
 
+@operation(
+    "GET",
+    "/runs/{run}/export",
+    "runs:read",
+    tag="runs",
+    answers=bytes,
+    content="application/jsonl",
+)
+async def export_run(call: Call) -> Response:
+    """Export the whole log of a run, with all its branches and values, as lines of JSON.
+
+    `outlast export` writes the same, and `replay_check` reads it. If the log cannot be read to its end, the connection is
+    closed before the end of the answer.
+    """
+    run = await run_of(call)
+    found = exported(call.engine, run)
+    first = await anext(found)  # refused here if the log cannot be read at all
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield first + b"\n"
+        async for line in found:
+            yield line + b"\n"
+
+    headers = {"Content-Disposition": f'attachment; filename="{_plain(run)}.jsonl"'}
+    return StreamingResponse(lines(), headers=headers, media_type="application/jsonl")
+
+
 # --- outputs
 
 
@@ -329,10 +357,9 @@ async def _download(call: Call, raw: Value, name: str) -> Response:
 
 def _streamed(call: Call, size: int, chunks: AsyncIterator[bytes], name: str, media: str) -> Response:
     """The content, or the range of it that was asked for, as an attachment that no browser interprets."""
-    plain = re.sub(r"[^A-Za-z0-9._-]", "_", name)
     headers = {
         "Accept-Ranges": "bytes",
-        "Content-Disposition": f'attachment; filename="{plain}"',
+        "Content-Disposition": f'attachment; filename="{_plain(name)}"',
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     first, last = _range(call.request.headers.get("range"), size)
@@ -341,6 +368,11 @@ def _streamed(call: Call, size: int, chunks: AsyncIterator[bytes], name: str, me
         headers["Content-Range"] = f"bytes {first}-{last}/{size}"
     headers["Content-Length"] = str(max(0, last - first + 1))
     return StreamingResponse(_within(chunks, first, last), status, headers, media)
+
+
+def _plain(name: str) -> str:
+    """A file name with nothing in it that a shell, a header or a file system interprets."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name)
 
 
 def _range(header: str | None, size: int) -> tuple[int, int]:

@@ -10,7 +10,8 @@ from msgspec import UNSET, UnsetType
 
 from outlast.client import Engine
 from outlast.client.reader import RunFilter, RunSummary
-from outlast.errors import NotFound, OutlastError
+from outlast.client.versions import VersionDiff
+from outlast.errors import OutlastError
 from outlast.functions import registry
 from outlast.functions.decorators import Workflow
 from outlast.history.events import NULL
@@ -62,15 +63,13 @@ async def list_versions(call: Call) -> v.VersionListView:
     return v.VersionListView(workflow=name, versions=tuple(map(build.version_view, versions)))
 
 
-@operation("GET", "/workflows/{workflow}/diff", "workflows:read", tag="workflows", refuses=(404,))
-async def compare_versions(call: Call, query: r.CompareVersions) -> s.VersionDiffView:
-    """Compare the code of two versions of a workflow that runs are of."""
-    name = call.path["workflow"]
-    known = {each.version for each in await call.engine.versions.of(name)}
-    for version in (query.old, query.new):
-        if version not in known:
-            raise NotFound(f"no run of workflow {name[:200]} is of version {version[:64]}")
-    return s.VersionDiffView(old=query.old, new=query.new, diff=await call.engine.versions.diff(query.old, query.new))
+@operation("GET", "/versions/diff", "workflows:read", tag="workflows", refuses=(404, 409))
+async def compare_versions(call: Call, query: r.CompareVersions) -> VersionDiff:
+    """Compare the code of two versions that runs are of, or of a run with the code of this server.
+
+    A version is named by a run of it, or by its beginning. Without `new`, `old` is a run.
+    """
+    return await call.engine.versions.diff(query.old, query.new)
 
 
 def workflow_view(workflow: Workflow[..., Any]) -> s.WorkflowView:

@@ -73,8 +73,8 @@ function Difference({ name, old, newest }: { name: string; old: string; newest: 
   const found = useQuery({
     queryKey: [...keys.workflows, name, "diff", old, newest],
     queryFn: ({ signal }) => {
-      const params = { path: { workflow: name }, query: { old, new: newest } };
-      return answer(api.GET("/api/v1/workflows/{workflow}/diff", { params, signal }));
+      const params = { query: { old, new: newest } };
+      return answer(api.GET("/api/v1/versions/diff", { params, signal }));
     },
     staleTime: Number.POSITIVE_INFINITY,
   });
