@@ -187,3 +187,14 @@ def test_what_cannot_be_is_refused_in_a_sentence_and_changes_nothing(typed: tupl
     assert len(told.stderr) < 2000
     assert outlast("events", "monday", "--all").stdout == before
     assert len(outlast("ps", "--all", "-o", "ids").stdout.split()) <= 1
+
+
+@pytest.mark.usefixtures("_letters")
+def test_the_claim_of_a_jump_is_no_event_of_the_branch_that_it_leaves() -> None:
+    """The sums of a comparison agree: shared, the same, different, only left, only right."""
+    outlast("jump", "monday", "--to", "draft")
+    view = json.loads(outlast("compare", "monday", "--all", "-o", "json").stdout)
+    counts, shared = view["counts"], view["shared"]
+    assert counts["left"] == 0
+    assert view["left"]["events"] == shared + counts["same"] + counts["differs"]
+    assert view["right"]["events"] == shared + counts["same"] + counts["differs"] + counts["right"]

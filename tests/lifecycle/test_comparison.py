@@ -53,6 +53,15 @@ def test_durations_epochs_and_workers_are_no_difference() -> None:
     assert verdicts(left, right) == ["same"] * 3
 
 
+def test_the_owner_that_opens_the_next_branch_is_not_part_of_the_branch_it_leaves() -> None:
+    left = log(done("a"), e.RunTakenOver(epoch=2, cause="dead"))
+    assert verdicts(left, log(done("a"), e.BranchOpened(branch=1, parent=0, cutoff=0, cause="jump"))) == [
+        "same",
+        "right",
+    ]
+    assert verdicts([*left, *log(done("b"), first=3)], log(done("a"))) == ["same", "left", "left"]
+
+
 def test_being_claimed_again_hearing_news_and_retiring_nodes_are_not_compared() -> None:
     noise = (e.RunTakenOver(epoch=2), e.GuestEventsRead(upto=3), e.NodesRetired(nodes=("a",)))
     assert compare(log(done("a"), *noise), log(done("a")))[::2] == (rows(log(done("a")), log(done("a"))), 3)
@@ -124,7 +133,7 @@ def test_what_two_branches_share_is_known_from_their_intervals(
 
 
 def test_lengths_are_counted_from_intervals() -> None:
-    assert (length_of([(1, 5), (9, 12)]), length_of([(1, 5), (9, 12)], 10), length_of([(1, 5)], 0)) == (9, 7, 0)
+    assert (length_of([(1, 5), (9, 12)], 12), length_of([(1, 5), (9, 12)], 10), length_of([(1, 5)], 0)) == (9, 7, 0)
 
 
 def test_how_a_log_ends_is_told_by_its_last_word_about_it() -> None:

@@ -217,8 +217,10 @@ def jump(
     """Go back in a run and continue from there on a new branch.
 
     With the number of an event, the new branch begins after that event. With a
-    node or a question, it begins before it, and the node is repeated or the
-    question asked again. The old branch stays readable; results that do not
+    node or a question, it begins before its call, and the node is repeated or the
+    question asked again; code that was changed may call it otherwise. With
+    --edit, the call stays and the branch begins before its outcome, so that what
+    ran beside it stays too. The old branch stays readable; results that do not
     depend on the change are reused. Children that were started since are
     cancelled; with --children keep they continue, and the run does not wait for
     them.

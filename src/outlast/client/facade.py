@@ -276,8 +276,9 @@ class Engine:
         reason: str = "",
         children: Children = "cancel",
     ) -> RunHandle[Any]:
-        """Continue from an earlier point on a new branch: after an event (its number), before a node or a question
-        (its name), or from the `start`. At a node, `inputs` replaces some of its arguments, `output` its result.
+        """Continue from an earlier point on a new branch: after an event (its number), before the call of a node or a
+        question (its name), or from the `start`. `inputs` replaces some arguments of a node, `output` its result: the
+        call stays then, and the branch begins before its outcome, so that what ran beside it stays too.
         `children` started after that point are cancelled, or kept: kept children continue, and the run does not wait
         for them."""
         plan = branch_plans.to_place(to, inputs=inputs, output=output, by=by, reason=reason)

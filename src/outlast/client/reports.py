@@ -81,10 +81,12 @@ async def comparison_of(
     told_there = await _after(reader, other, other_branch, upto)
     rows, moved, unremarkable = compare(told, told_there)
     rows = [await _with_blob_changes(row, blobs) for row in rows]
+    shared = length_of(ours, upto)
+    events = shared + sum(row.left is not None for row in rows), shared + sum(row.right is not None for row in rows)
     return Comparison(
-        Side(run, branch, length_of(ours), ending_of(told)),
-        Side(other, other_branch, length_of(theirs), ending_of(told_there)),
-        length_of(ours, upto),
+        Side(run, branch, events[0], ending_of(told)),
+        Side(other, other_branch, events[1], ending_of(told_there)),
+        shared,
         rows,
         counted(rows),
         moved,

@@ -44,7 +44,7 @@ class Row(Struct, frozen=True, gc=False):
 
 
 class Side(Struct, frozen=True):
-    """One of the two lineages; `events` counts all its events, shared ones included."""
+    """One of the two lineages; `events` counts the shared events and those with rows."""
 
     run: RunId
     branch: int
@@ -81,10 +81,9 @@ def shared_upto(left: Sequence[Interval], right: Sequence[Interval]) -> int:
     return upto
 
 
-def length_of(intervals: Sequence[Interval], upto: int | None = None) -> int:
+def length_of(intervals: Sequence[Interval], upto: int) -> int:
     """The number of events in these intervals, up to `upto`."""
-    end = intervals[-1][1] if upto is None and intervals else upto or 0
-    return sum(max(0, min(last, end) - first + 1) for first, last in intervals)
+    return sum(max(0, min(last, upto) - first + 1) for first, last in intervals)
 
 
 def compare(left: Iterable[Entry], right: Iterable[Entry]) -> tuple[list[Row], int, int]:
@@ -132,8 +131,12 @@ class _Indexed:
         self.skipped = 0
         self._counts: Counter[Key] = Counter()
         self._children: dict[str, str] = {}
-        for entry in entries:
-            if is_unremarkable(entry.event):
+        entries = list(entries)
+        end = len(entries)
+        while end and isinstance(entries[end - 1].event, e.RunTakenOver):
+            end -= 1  # the owner that opened the next branch: nothing happened under it on this one
+        for place, entry in enumerate(entries):
+            if place >= end or is_unremarkable(entry.event):
                 self.skipped += 1
             else:
                 key = self._key(entry.event)
