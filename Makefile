@@ -88,8 +88,20 @@ faults: $(READY) $(PAGE)  ## Run every fault crossing and the soaks, with counts
 	$(BIN)/pytest -m "not release" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 
-release: $(READY) $(PAGE)  ## Run what only a release needs: the wheel, Pyright, a server that crashes ten times
+DEPLOY := .make/deploy
+$(DEPLOY)/.ready: requirements/deploy.txt
+	$(PYTHON) -m venv --clear $(DEPLOY)
+	$(DEPLOY)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/deploy.txt
+	@touch $@
+
+release: $(READY) $(PAGE) check-deploy  ## Run what only a release needs: the wheel, Pyright, deploy/, a server that crashes ten times
 	$(BIN)/pytest -m release
+
+.PHONY: check-deploy
+check-deploy: $(READY) $(DEPLOY)/.ready
+	$(DEPLOY)/bin/hadolint deploy/Dockerfile
+	$(DEPLOY)/bin/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(DEPLOY)/bin/kubernetes-validate --strict deploy/kubernetes/outlast.yaml
 
 bench: $(READY)  ## Measure, and write docs/benchmarks.md
 	$(BIN)/python -m compileall -q src benchmarks
@@ -122,12 +134,13 @@ wheel: $(READY) $(PAGE)  ## Build the wheel into dist/ with the locked tools
 	@ls dist/*.whl
 
 COMPILE := .make/lock/bin/pip-compile -q -U --strip-extras --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --no-header
-lock: requirements/dev.in requirements/docs.in requirements/peer-dbos.in pyproject.toml  ## Renew the locked dependencies
+lock: requirements/dev.in requirements/docs.in requirements/deploy.in requirements/peer-dbos.in pyproject.toml  ## Renew the locked dependencies
 	$(PYTHON) -m venv --clear .make/lock
 	.make/lock/bin/pip install --quiet --disable-pip-version-check pip-tools
 	$(COMPILE) -o requirements/runtime.txt pyproject.toml
 	$(COMPILE) --allow-unsafe --extra postgres --extra server --extra telemetry --extra oidc --extra encryption -o requirements/dev.txt pyproject.toml requirements/dev.in
 	$(COMPILE) --allow-unsafe -o requirements/docs.txt pyproject.toml requirements/docs.in
+	$(COMPILE) --allow-unsafe -o requirements/deploy.txt requirements/deploy.in
 	$(COMPILE) --no-strip-extras --allow-unsafe -o requirements/peer-dbos.txt requirements/peer-dbos.in
 
 clean:  ## Remove what the other verbs made

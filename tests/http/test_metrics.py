@@ -40,7 +40,7 @@ async def test_runs_are_counted_by_status_start_and_end(serve: Serve) -> None:
         assert found["outlast_failures_total", "outlast.rejected", "served_rejected"] == 1
         assert found["outlast_store_unfinished_runs", "waiting"] == 1
         assert found["outlast_store_open_questions",] == 1
-        assert found["outlast_runs_held",] >= 1
+        assert found["outlast_worker_runs",] >= 1
         assert found["outlast_http_request_seconds_count", "GET", "/api/v1/runs/{run}", "200"] >= 3
         assert found["outlast_appends_total",] > 0
         assert found["outlast_attempt_seconds_count", "completed"] == 1

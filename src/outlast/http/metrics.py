@@ -47,7 +47,9 @@ class Metrics:
             "outlast_store_unfinished_runs", "Unfinished runs of the store by status.", ["status"], registry=registry
         )
         self.questions = Gauge("outlast_store_open_questions", "Open questions of the store.", registry=registry)
-        self.held = Gauge("outlast_runs_held", "Runs that the worker of this server holds.", registry=registry)
+        self.advancing = Gauge(
+            "outlast_worker_runs", "Runs that the worker of this server advances.", registry=registry
+        )
         self.clients = Gauge("outlast_stream_clients", "Clients of streams.", registry=registry)
         self.clients.set_function(lambda: state.stream_clients)
         self.ready = Gauge("outlast_ready", "1 if the server is ready.", registry=registry)
@@ -110,7 +112,7 @@ class Metrics:
         self.questions.set(await self._open_questions())
         engine = self._state.engine
         worker = engine._worker
-        self.held.set(len(worker.drivers) if worker is not None else 0)
+        self.advancing.set(len(worker.drivers) if worker is not None else 0)
 
     async def _count(self, status: RunStatus) -> int:
         found, after = 0, ""
