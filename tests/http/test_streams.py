@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import apsw
 import pytest
 import served
 from starlette.types import ASGIApp
 
 import outlast as ol
+from outlast.errors import StoreError
 from outlast.http.streams import session as sessions
 
 PATIENCE_S = 60
@@ -323,3 +325,45 @@ async def test_changes_of_all_runs_are_announced(serve: Serve) -> None:
     async with serve() as server, client(server, "/stream?changes=true") as stream:
         run = await server.start("served_double", value=1, wait=20)
         await stream.until(lambda kind, data: kind == "changed" and run in data["runs"])
+
+
+async def test_a_store_that_is_away_ends_a_stream_with_the_reason(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """L4"""
+    monkeypatch.setattr(sessions, "CHECK_S", 0.05)
+    async with serve() as server:
+        run = await server.start("served_asks")
+        async with client(server, f"/stream?run={run}") as stream, client(server, "/socket?changes=true") as socket:
+            await stream.until(lambda kind, _: kind == "backfill_complete")
+
+            async def away(_: Any) -> bool:
+                raise StoreError("the store does not answer\x1b[2J")
+
+            with monkeypatch.context() as outage:
+                outage.setattr(server.state.auth, "is_valid", away)
+                seen = await stream.until(lambda kind, _: kind == "end")
+                assert seen[-1][1] == {"reason": "store"}
+                assert (await stream.message())[0] == "closed"
+                while (heard := await socket.heard()).get("kind") in ("open", "changed", "heartbeat"):
+                    pass
+                assert heard["data"] == {"reason": "store"}
+        assert "a stream ends: the store does not answer [2J" in caplog.text
+        assert server.state.stream_clients == 0
+
+
+async def test_a_damaged_log_ends_only_its_own_part_of_a_stream(serve: Serve) -> None:
+    """G1"""
+    async with serve() as server:
+        sound, damaged = await server.start("served_asks"), await server.start("served_double", value=1, wait=10)
+        connection = apsw.Connection(str(server.engine._store.path))
+        connection.execute(
+            "update log set body = ? where run = (select id from head where run = ?)", (b'[{"type":"RunSta', damaged)
+        )
+        connection.close()
+        async with client(server, f"/stream?run={damaged}&run={sound}") as stream:
+            seen = await stream.until(lambda kind, _: kind == "damaged")
+            assert seen[-1][1]["run"] == damaged
+            await server("POST", f"/runs/{sound}/approve")
+            seen += await stream.until(is_end)
+        assert seqs(seen, sound) == await logged(server, sound)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 import served
@@ -322,3 +324,14 @@ async def test_a_token_is_not_sent_to_where_a_server_redirects() -> None:
 def test_no_server_is_named() -> None:
     with pytest.raises(ol.InvalidInput, match="no server is named"):
         ol.connect()
+
+
+async def test_watching_a_run_whose_log_is_damaged_is_an_error(server: ServerThread) -> None:
+    async with connected(server) as engine:
+        handle = await engine.start(served.served_double, 2)
+        await handle.result()
+        with closing(apsw.Connection("runs.db")) as store:
+            store.execute("update log set body = ?", (b'[{"type":"RunSta',))
+        with pytest.raises(ol.Damaged, match=f"run {handle.run}"):
+            async for _ in handle.watch():
+                pass

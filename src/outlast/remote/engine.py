@@ -28,7 +28,17 @@ from outlast.client.results import Question, answer_json, called_as, error_of, k
 from outlast.client.starts import pack
 from outlast.client.versions import Version, VersionDiff, Versions
 from outlast.definition.durations import Seconds, seconds, seconds_or_none
-from outlast.errors import InvalidInput, NotAllowed, NotAsked, NotFound, NotPermitted, RunGone, ServerAway, StillRunning
+from outlast.errors import (
+    Damaged,
+    InvalidInput,
+    NotAllowed,
+    NotAsked,
+    NotFound,
+    NotPermitted,
+    RunGone,
+    ServerAway,
+    StillRunning,
+)
 from outlast.functions.decorators import Node, Workflow
 from outlast.functions.dry_replay import DryRun
 from outlast.history import events as e
@@ -84,6 +94,10 @@ class _Migrated(Struct):
 
 class _Plan(Struct):
     would_append: tuple[WireEvent, ...]
+
+
+class _Damage(Struct):
+    seq: int
 
 
 class _Message(Struct):
@@ -331,6 +345,9 @@ class RemoteEngine(Engine):
                         if kind == "missing":
                             await self._reader.end(run)
                             raise NotFound(f"there is no run {run}")
+                        if kind == "damaged":
+                            found = msgspec.json.decode(data, type=_Damage)
+                            raise Damaged("the server cannot read the log", run=run, seq=found.seq)
                         if kind == "end":
                             _check_credential(data)
                             break

@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from outlast.client import Engine
-from outlast.errors import NotFound, OutlastError
+from outlast.errors import Damaged, NotFound, OutlastError
 from outlast.history.ids import RunId
 from outlast.history.record import Entry
 from outlast.ledger.reading import head_of, read_events
@@ -61,6 +61,8 @@ class Feed:
         self._kept_bytes = 0
         self._changed = asyncio.Event()
         self._is_closed = False
+        self.damage: Damaged | None = None
+        """Why the log cannot be followed any further."""
         self._task = asyncio.create_task(self._follow())
 
     def changed(self) -> None:
@@ -105,6 +107,12 @@ class Feed:
                 if await self._look():
                     for watch in list(self.watchers):
                         watch(self.run)
+            except Damaged as error:
+                self.damage = error
+                self.is_known.set()
+                for watch in list(self.watchers):
+                    watch(self.run)
+                return
             except OutlastError as error:  # the store is away: it is looked at again
                 log.debug("the stream of run %s waits for the store: %s", self.run, error)
             except Exception:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from typing import Literal, NamedTuple, TypeAlias
 
+from outlast.errors import Damaged, OutlastError
 from outlast.history.ids import RunId
 from outlast.http import page
 from outlast.http.auth import Principal
+from outlast.http.recovery import one_line as log_line
 from outlast.http.state import ServerState
 from outlast.http.streams.feed import Feed, Feeds, encode, one_line
 from outlast.views.build import error_view, line_view, question_view
+
+log = logging.getLogger("outlast.http")
 
 HEARTBEAT_S = 15.0
 """Without other messages, one is sent this often."""
@@ -38,6 +43,7 @@ Kind: TypeAlias = Literal[
     "question",
     "changed",
     "heartbeat",
+    "damaged",
     "end",
 ]
 
@@ -128,7 +134,15 @@ class Session:
     # --- what is sent
 
     async def messages(self) -> AsyncIterator[Message]:
-        """All messages, until the server shuts down or the credential ends."""
+        """All messages, until the server shuts down, the credential ends, or the store does not answer."""
+        try:
+            async for message in self._messages():
+                yield message
+        except OutlastError as error:
+            log.warning("a stream ends: %s", log_line(str(error)))
+            yield _message("end", reason="store")
+
+    async def _messages(self) -> AsyncIterator[Message]:
         clock = asyncio.get_running_loop().time
         now = await self._engine.diagnostics.now()
         yield _message("open", time=now, heartbeat_s=HEARTBEAT_S, build=page.build())
@@ -152,9 +166,14 @@ class Session:
                 if following is None:
                     continue
                 self._dirty.pop(run, None)
-                async for message in self._of_run(run, following):
+                try:
+                    async for message in self._of_run(run, following):
+                        has_sent = True
+                        yield message
+                except Damaged as error:
+                    self.unsubscribe(run)
                     has_sent = True
-                    yield message
+                    yield _message("damaged", run=run, seq=error.seq)
             if self._changed:
                 runs = [run for run, _ in zip(self._changed, range(MAX_CHANGED), strict=False)]
                 for run in runs:
@@ -175,6 +194,8 @@ class Session:
         feed = following.feed
         if not feed.is_known.is_set():
             return  # its feed wakes this session when it knows
+        if feed.damage is not None:
+            raise feed.damage
         if feed.is_missing:
             if not following.is_missing:
                 following.is_missing = True
