@@ -11,7 +11,7 @@ import served
 
 import outlast as ol
 from outlast.errors import ServerAway
-from outlast.views.exporting import exported
+from outlast.views.detail import exported
 from support.server_thread import ServerThread
 
 PATIENCE_S = 60

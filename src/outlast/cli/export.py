@@ -17,7 +17,7 @@ from outlast.cli.options import RunsArgument
 from outlast.errors import InvalidInput, StoreError
 from outlast.lifecycle.timeline.phrases import counted
 from outlast.settings import Settings
-from outlast.views.exporting import exported
+from outlast.views.detail import exported
 
 
 @command

@@ -12,8 +12,7 @@ from outlast.remote.connection import path_of
 from outlast.remote.engine import RemoteEngine
 from outlast.store import RunFilter
 from outlast.views.actions import planned
-from outlast.views.detail import examine, read_detail
-from outlast.views.exporting import exported
+from outlast.views.detail import examine, exported, read_detail
 from outlast.views.run_list import run_list
 from outlast.views.types import ExaminationView, PlanView, RunDetailView, RunListView
 

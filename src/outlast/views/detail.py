@@ -1,9 +1,11 @@
-"""Reads everything that is known about a run; examines it, and repairs it."""
+"""Reads everything that is known about a run; examines it, repairs it, and exports it."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from functools import singledispatch
 
+from outlast import maintenance
 from outlast.client import Engine
 from outlast.history.ids import RunId
 from outlast.lifecycle.summary import summarise
@@ -39,3 +41,9 @@ async def examine(
     if dry_run:
         return examination_view(found, [await planned_repair(engine, run, found.remedies[0])])
     return examination_view(found, await repair(engine, run), await engine.diagnose(run, blobs=blobs))
+
+
+@singledispatch
+def exported(engine: Engine, run: RunId) -> AsyncIterator[bytes]:
+    """The whole log of a run with all its branches and values, line by line, without line ends."""
+    return maintenance.exported(engine._store, run)

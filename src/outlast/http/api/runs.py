@@ -29,8 +29,7 @@ from outlast.values.attributes import checked_conditions
 from outlast.views import build
 from outlast.views import server as s
 from outlast.views import types as v
-from outlast.views.detail import read_detail
-from outlast.views.exporting import exported
+from outlast.views.detail import exported, read_detail
 from outlast.views.run_list import run_views
 from outlast.views.run_view import tally_of
 
