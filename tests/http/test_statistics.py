@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from outlast.history.ids import RunId
-from outlast.http import statistics
+from outlast.http.api import workflows
 
 Serve = Any
 
@@ -38,7 +38,7 @@ async def test_counts_and_percentiles_are_those_of_the_runs(serve: Serve, monkey
 
 
 async def test_the_number_of_runs_that_are_read_is_bounded(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "MAX_RUNS", 3)
+    monkeypatch.setattr(workflows, "MAX_RUNS", 3)
     async with serve() as server:
         runs = [await server.start("served_double", wait=10, value=n) for n in range(5)]
         found = (await server("GET", "/workflows/served_double/statistics")).json()
