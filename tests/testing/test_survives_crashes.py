@@ -18,7 +18,9 @@ import pytest
 
 import outlast as ol
 from outlast import testing
+from outlast.engine.driver import MAX_SLEEP_S
 from outlast.functions.workflow_import import load
+from outlast.testing.time_skipping import TimeSkippingClock
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,6 +55,28 @@ def test_every_example_survives(name: str, survives_crashes: Any) -> None:
 
 def test_no_example_is_left_out() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.py")} - {"one_run"} == set(EXAMPLES)
+
+
+@ol.workflow
+async def waits_for_a_month() -> str:
+    await ol.sleep(days=30)
+    return "over"
+
+
+def test_the_clock_jumps_to_the_time_that_a_run_waits_for(
+    survives_crashes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not to each look of its driver at the clock."""
+    skip, jumps = TimeSkippingClock.skip, list[float]()
+
+    def noted(clock: TimeSkippingClock, seconds: float) -> None:
+        jumps.append(seconds)
+        skip(clock, seconds)
+
+    monkeypatch.setattr(TimeSkippingClock, "skip", noted)
+    survives_crashes(waits_for_a_month, points=1, in_another_python=False)
+    assert max(jumps) > 29 * 86_400
+    assert [each for each in jumps if abs(each - MAX_SLEEP_S) < 1] == []
 
 
 # --- what is caught ----------------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@ every run.
 
 On a `TimeSkippingLoop` everything that is ready runs at one moment; when all tasks wait, the clock jumps to the next
 timer. Background services and waiting callers also poll at intervals: those timers are ignored, or a month would be
-two million polls. While threads or servers are busy, or nodes wait for a connection, real time passes instead, so
-that timers do not overtake their results.
+two million polls. Likewise the time that a driver waits for counts, not its looks at the clock every minute. While
+threads or servers are busy, or nodes wait for a connection, real time passes instead, so that timers do not overtake
+their results.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextvars import Context
 from types import FrameType
 from typing import Any
 
+from outlast.engine.driver import RunDriver
 from outlast.errors import OutlastError
 from outlast.store import Store
 
@@ -171,9 +173,16 @@ class TimeSkippingLoop(asyncio.SelectorEventLoop):
 
     def _to_come(self) -> list[float]:
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        awaited = [each.when() - self.time() for each in timers if not _is_ignored(each)]
+        awaited = [self._seconds_until(each) for each in timers if not _is_ignored(each)]
         due = self.clock.until_due()
         return [each for each in (*awaited, *([] if due is None else [due])) if each < NEVER]
+
+    def _seconds_until(self, timer: asyncio.TimerHandle) -> float:
+        callback: Any = timer._callback  # type: ignore[attr-defined]
+        if getattr(callback, "__func__", None) is RunDriver._when_due:
+            due: int = timer._args[0]
+            return (due - self.clock()) / 1e6
+        return timer.when() - self.time()
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         self._in_executors += 1
