@@ -10,11 +10,14 @@ from playwright.async_api import Page
 
 from support.browser import NARROW, WIDE, Theme, is_loaded
 from support.filled_shop import RUN, fill
+from support.sampling import share
 
 Site = Any
 LIGHT: Theme = "light"
 DARK: Theme = "dark"
 EACH_LAYOUT = ((LIGHT, WIDE), (DARK, NARROW))
+"""The names, the order, the marks and the boxes of a page do not depend on the theme, nor colours on the width."""
+OTHERS = ((DARK, WIDE), (LIGHT, NARROW))
 VIEWS = (
     "/",
     f"/runs/{RUN}",
@@ -66,16 +69,16 @@ async def violations(page: Page, *rules: str) -> list[str]:
 async def test_each_view_is_readable_at_both_widths_and_in_both_themes(site: Site) -> None:
     await fill(site)
     found: list[str] = []
+    also = share(VIEWS, 4, "views in each theme at each width")
     page = await site.open("/")
     for path in VIEWS:
         await page.goto(path)
         await is_loaded(page)
-        for theme, width in ((LIGHT, WIDE), (DARK, WIDE), (DARK, NARROW), (LIGHT, NARROW)):
+        for theme, width in (*EACH_LAYOUT, *(OTHERS if path in also else ())):
             await page.emulate_media(color_scheme=theme)
             await page.set_viewport_size({"width": width, "height": 860})
             where = f"{path}, {theme}, {width} px: "
             seen = await page.evaluate(CHECKS)
-            # The names, the order and the marks of a page do not depend on the theme.
             seen += await violations(page, *(() if (theme, width) in EACH_LAYOUT else ("color-contrast",)))
             found += [where + each for each in seen]
     assert not found, "\n".join(found)

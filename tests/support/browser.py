@@ -16,7 +16,8 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 from outlast.http.page import is_built
 
 REQUIRED = "OUTLAST_REQUIRE_BROWSER"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+"""The first one has no user interface, which takes half of the time of a test."""
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
