@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,7 +16,8 @@ ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
 
 class Watcher:
     """A client that follows runs until all have ended. Its connections go to any of the ports. With `breaks`, each is cut
-    after that many seconds on average, and the client goes on from its cursor. `seen` has what it received of each run."""
+    after that many events on average, and the client goes on from its cursor; what arrived with the last of them is
+    lost. `seen` has what it received of each run."""
 
     def __init__(
         self, ports: Sequence[int], token: str, runs: Iterable[str], chance: random.Random, *, breaks: float = 0.0
@@ -31,22 +33,22 @@ class Watcher:
 
     async def follow(self) -> None:
         while self._left:
-            limit = self._chance.expovariate(1 / self._breaks) if self._breaks else None
-            with suppress(TimeoutError, OSError, asyncio.IncompleteReadError):
-                async with asyncio.timeout(limit):
-                    await self._connection()
+            most = self._chance.expovariate(1 / self._breaks) if self._breaks else math.inf
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await self._connection(most)
             if self._left:
                 await asyncio.sleep(self._chance.random() / 10)
 
-    async def _connection(self) -> None:
+    async def _connection(self, most: float) -> None:
         reader, writer = await connected(self._chance.choice(self._ports), self._token, self.runs, self._cursor)
         self.connections += 1
-        rest = b""
+        rest, enough = b"", len(self.times) + most
         try:
-            while self._left:
+            while self._left and len(self.times) <= enough:
                 *frames, rest = (rest + await chunk(reader)).split(b"\n\n")
                 for frame in frames:
-                    self._take(frame)
+                    if len(self.times) <= enough:
+                        self._take(frame)
         finally:
             writer.transport.abort()
 

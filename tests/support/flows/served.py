@@ -101,7 +101,7 @@ async def served_alone(place: str) -> bool:
 
 @ol.node
 async def large(size: int) -> str:
-    return "".join(chr(97 + place % 26) for place in range(size))
+    return ("abcdefghijklmnopqrstuvwxyz" * (size // 26 + 1))[:size]
 
 
 @ol.workflow
