@@ -11,13 +11,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
+_keeps_no_bytecode = sys.dont_write_bytecode
+sys.dont_write_bytecode = (
+    False  # rewriting the assertions of all modules takes longer than everything else in collection
+)
+
 pytest.register_assert_rewrite("support")
 
 from support import built_command, sampling  # noqa: E402
-from support.servers.fixtures import _any_postgres, postgres, postgres_url  # noqa: E402
+from support.servers.fixtures import _any_postgres, empty_postgres_url, postgres, postgres_url  # noqa: E402
 from support.stage import pytest_pyfunc_call, stage  # noqa: E402
 
-__all__ = ["_any_postgres", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
+__all__ = ["_any_postgres", "empty_postgres_url", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
 
 LONGEST = ("journeys", "docs")
 """Folders of tests that mostly wait for processes and servers."""
@@ -46,6 +51,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that none of them is begun when all the others are done."""
     items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Modules that tests write, import and write again leave no bytecode."""
+    sys.dont_write_bytecode = _keeps_no_bytecode
 
 
 def pytest_sessionfinish() -> None:

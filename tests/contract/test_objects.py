@@ -37,6 +37,7 @@ class TestInMemory(StoreContract):
 
 
 class TestS3(StoreContract):
+    parts = 4
     put_time_unit = 1.1
 
     async def open_store(self, where: Path) -> Store:

@@ -20,11 +20,13 @@ class OnPostgres:
     url: str
 
     @pytest.fixture(autouse=True)
-    def _on_server(self, postgres_url: str) -> None:
-        self.url = postgres_url
+    def _on_server(self, empty_postgres_url: str) -> None:
+        self.url = empty_postgres_url
 
 
 class TestPostgresStore(OnPostgres, StoreContract):
+    parts = 2
+
     async def open_store(self, where: Path) -> Store:
         store = PostgresStore(self.url)
         try:
@@ -39,6 +41,8 @@ class TestPostgresStore(OnPostgres, StoreContract):
 
 
 class TestBehindPgBouncer(OnPostgres, WakeupsContract, ClaimsContract):
+    parts = 2
+
     async def open_store(self, where: Path) -> Store:
         store = PostgresStore(f"{self.url}&pgbouncer=1")
         await store.open()

@@ -489,7 +489,7 @@ def sql_ward(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OUTLAST_STORE", raising=False)
     if request.param == "postgres":
-        return PostgresWard(request.getfixturevalue("postgres_url"), tmp_path)
+        return PostgresWard(request.getfixturevalue("empty_postgres_url"), tmp_path)
     return Ward("sqlite", tmp_path)
 
 

@@ -20,7 +20,7 @@ from outlast.ledger.ledger import system_clock
 from outlast.lifecycle import decide
 from outlast.services.sweeper import Sweeper
 from outlast.testing.processes import engine_over
-from support.sampling import spot_check
+from support.sampling import share, spot_check
 
 RUN = RunId("ill")
 LAMP = "lamp fetched packed shipped"
@@ -126,19 +126,24 @@ TAKERS = {
 }
 
 
-TAKEN_THERE = spot_check([(name, taker) for name in IN_DOUBT for taker in TAKERS], 14, "takers on a server")
-"""Of these, a sample on PostgreSQL."""
+TAKEN_THERE = spot_check([(name, taker) for name in IN_DOUBT for taker in TAKERS], 7, "takers on a server")
+"""Of these, a sample on PostgreSQL; on SQLite half of them in `make test`."""
 
 
-@pytest.mark.parametrize("taker", TAKERS)
-@pytest.mark.parametrize("name", IN_DOUBT)
+TAKEN = share([(name, taker) for name in IN_DOUBT for taker in TAKERS], 2, "takers")
+
+
+def on_each(here: list[tuple[str, str]], there: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """These cases on SQLite, and those on PostgreSQL."""
+    return [("sqlite", *each) for each in here] + [("postgres", *each) for each in there]
+
+
+@pytest.mark.parametrize(("sql_ward", "name", "taker"), on_each(TAKEN, TAKEN_THERE), indirect=["sql_ward"])
 def test_a_run_whose_log_ends_in_doubt_is_left_alone_and_its_claim_released(
     sql_ward: Any, name: str, taker: str
 ) -> None:
     """G3, G5: a node that must not be repeated is not executed, and nothing is appended or overwritten."""
     ward, (make, code) = sql_ward, IN_DOUBT[name]
-    if ward.kind == "postgres" and (name, taker) not in TAKEN_THERE:
-        return
     make(ward)
     kept = ward.dump()
     ward.do(TAKERS[taker](ward))
@@ -156,8 +161,12 @@ DAMAGING = [name for name in IN_DOUBT if "epoch" not in name and "opened" not in
 """What a guest says does not depend on the others: the log stays sound."""
 
 
-@pytest.mark.parametrize("guest", GUESTS)
-@pytest.mark.parametrize("name", DAMAGING)
+GUESTED = [(name, guest) for name in DAMAGING for guest in GUESTS]
+
+
+@pytest.mark.parametrize(
+    ("sql_ward", "name", "guest"), on_each(GUESTED, share(GUESTED, 3, "guests on a server")), indirect=["sql_ward"]
+)
 def test_a_guest_appends_nothing_to_a_log_whose_end_is_in_doubt(sql_ward: Any, name: str, guest: str) -> None:
     """G3, G5: it would damage the log for good, or hide that its end was lost."""
     ward, (make, code) = sql_ward, IN_DOUBT[name]
@@ -308,7 +317,7 @@ WITHOUT_WAITS = ("a run that is over", "a run that continued")
 ON_A_SERVER = ("a run with two questions", "a run on its second branch")
 """How a run came about does not differ there."""
 EDITS_THERE = spot_check(
-    [(base, edit) for base in ON_A_SERVER for edit in EDITS if edit not in OF_TYPES], 14, "edits on a server"
+    [(base, edit) for base in ON_A_SERVER for edit in EDITS if edit not in OF_TYPES], 7, "edits on a server"
 )
 
 
@@ -317,14 +326,16 @@ def edit_of(ward: Any, name: str) -> str:
     return edit if isinstance(edit, str) else edit(ward)
 
 
-@pytest.mark.parametrize("edit", EDITS)
-@pytest.mark.parametrize("base", BASES)
+EDITED = [("a run that asks", edit) for edit in EDITS] + share(
+    [(base, edit) for base in BASES if base != "a run that asks" for edit in EDITS], 3, "edits of other runs"
+)
+
+
+@pytest.mark.parametrize(("sql_ward", "base", "edit"), on_each(EDITED, EDITS_THERE), indirect=["sql_ward"])
 def test_what_was_edited_beside_the_log_is_found_shown_and_written_again(sql_ward: Any, base: str, edit: str) -> None:
     """G2: verify and doctor find it, `--fix` repairs it without an event, and no other run is hidden by it."""
     ward = sql_ward
     if base in WITHOUT_WAITS and edit.startswith("the rows of the waits"):
-        return
-    if ward.kind == "postgres" and (base, edit) not in EDITS_THERE:
         return
     BASES[base](ward)
     whole = beside(ward)

@@ -35,7 +35,7 @@ from outlast.testing.faults import WAYS, Fault, Way
 from outlast.testing.plugin import SURVIVED
 from outlast.testing.store_factory import MemoryStoreFactory, StoreFactory
 from outlast.testing.world import Attempted, compare
-from support.sampling import sample, seed, spot_check
+from support.sampling import sample, seed, share, spot_check
 from support.store_factories import ObjectStoreFactory, PostgresStoreFactory, S3StoreFactory, SqliteStoreFactory
 
 ROOT = Path(__file__).parents[2]
@@ -716,6 +716,8 @@ def story_of(name: str) -> Story:
 
 FACTORIES = {"memory": MemoryStoreFactory, "sqlite": SqliteStoreFactory}
 OBJECTS = {"objects": ObjectStoreFactory, "s3": S3StoreFactory}
+PARTS = {"memory": 1, "sqlite": 3, "objects": 2, "s3": 6, "postgres": 3}
+"""On each kind of store, one of so many parts of the stories is played, chosen by the seed; in `make faults` all of them."""
 DEATHS: tuple[Way, ...] = ("die_before", "die_after")
 RARER: tuple[Way, ...] = tuple(way for way in WAYS if way not in DEATHS)
 WAITING = (
@@ -787,12 +789,17 @@ def deaths_in_a_row(calls: int, times: int = SAMPLE["memory"]) -> Faults:
         yield tuple(Fault(chance.choice(DEATHS), chance.randint(1, calls)) for _ in range(chance.randint(2, 3)))
 
 
-@pytest.mark.parametrize("kind", FACTORIES)
-@pytest.mark.parametrize("name", STORIES)
+def played(test: str, *kinds: str) -> list[tuple[str, str]]:
+    """The stories that are played on each kind of store."""
+    return [(kind, name) for kind in kinds for name in share(STORIES, PARTS[kind], f"{test} on {kind}")]
+
+
+@pytest.mark.parametrize(("kind", "name"), played("deaths", *FACTORIES))
 def test_a_workflow_ends_the_same_wherever_its_process_dies(
     kind: str, name: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """Every point of the examples in memory; a sample of the others and on SQLite. `make faults` tries them all."""
+    """Every point of the examples in memory; a sample of the others, and of the stories and points on SQLite. `make faults`
+    tries them all."""
     in_memory = deaths if name in PARAMETERS else spots(deaths, name, 24)
     faults = some(deaths, kind, name) if kind == "sqlite" else in_memory
     record_property(SURVIVED, cross(kind, name, tmp_path, faults))
@@ -804,12 +811,11 @@ def test_a_workflow_on_a_disk_ends_the_same_wherever_its_process_dies(name: str,
     cross("sqlite", name, tmp_path, deaths)
 
 
-@pytest.mark.parametrize("kind", FACTORIES)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(("kind", "name"), played("others", *FACTORIES))
 def test_a_workflow_ends_the_same_though_answers_are_lost_and_calls_come_twice_or_late(
     kind: str, name: str, tmp_path: Path
 ) -> None:
-    """A sample of the points; `make faults` tries them all."""
+    """A sample of the points, and of the stories on SQLite; `make faults` tries them all."""
     cross(kind, name, tmp_path, some(others, kind, name))
 
 
@@ -820,14 +826,11 @@ def test_a_workflow_ends_the_same_whatever_happens_to_any_of_its_calls(kind: str
     cross(kind, name, tmp_path, others)
 
 
-@pytest.mark.parametrize("kind", OBJECTS)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(("kind", "name"), played("anything", *OBJECTS))
 def test_a_workflow_on_objects_ends_the_same_whatever_happens_to_some_of_its_calls(
     kind: str, name: str, tmp_path: Path
 ) -> None:
-    """A sample of the points, and of the stories on a server; `make faults` tries them all."""
-    if kind == "s3" and name not in sample(STORIES, len(STORIES) // 3, "stories on s3"):
-        return
+    """A sample of the points and of the stories; `make faults` tries them all."""
     cross(kind, name, tmp_path, some(anything, kind, name))
 
 
@@ -840,19 +843,19 @@ def test_a_workflow_on_objects_ends_the_same_whatever_happens_to_any_of_its_call
     cross(kind, name, tmp_path, anything)
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(("kind", "name"), played("anything", "postgres"))
 def test_a_workflow_on_a_server_ends_the_same_whatever_happens_to_some_of_its_calls(
-    name: str, postgres_url: str
+    kind: str, name: str, empty_postgres_url: str
 ) -> None:
-    on_a_server(name, postgres_url, some(anything, "postgres", name))
+    on_a_server(name, empty_postgres_url, some(anything, kind, name))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", STORIES)
 def test_a_workflow_on_a_server_ends_the_same_whatever_happens_to_any_of_its_calls(
-    name: str, postgres_url: str
+    name: str, empty_postgres_url: str
 ) -> None:
-    on_a_server(name, postgres_url, anything)
+    on_a_server(name, empty_postgres_url, anything)
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -37,7 +37,7 @@ from support.store_factories import ObjectStoreFactory, PostgresStoreFactory, Sq
 RUN = RunId("run-1")
 PROCESSES = 5
 """Processes without a fault that it may take to bring the run to its end."""
-SAMPLE = {"memory": 40, "sqlite": 10, "objects": 1, "postgres": 2}
+SAMPLE = {"memory": 40, "sqlite": 4, "objects": 1, "postgres": 1}
 CLAIM = {"objects": 30.0}
 """Seconds of a claim where nobody knows that a worker died, and the next one waits until its time has run out."""
 """Points that are tried of each story where not all of them are."""
@@ -226,9 +226,9 @@ def points(calls: int) -> Iterator[tuple[int, Fault | None]]:
 def factory(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, StoreFactory]:
     """A store, and its name."""
     kind: str = request.param
-    return kind, PostgresStoreFactory(request.getfixturevalue("postgres_url")) if kind == "postgres" else FACTORIES[
-        kind
-    ](tmp_path)
+    return kind, PostgresStoreFactory(
+        request.getfixturevalue("empty_postgres_url")
+    ) if kind == "postgres" else FACTORIES[kind](tmp_path)
 
 
 def cross(kind: str, guest: str, factory: StoreFactory, size: int | None = None) -> None:

@@ -39,6 +39,11 @@ def spot_check(points: Sequence[T], size: int, name: str) -> list[T]:
     return list(points) if is_whole() else sample(points, size, name)
 
 
+def share(points: Sequence[T], part: int, name: str) -> list[T]:
+    """One of so many parts of the points, chosen by the seed; all of them in `make faults`."""
+    return spot_check(points, -(-len(points) // part), name)
+
+
 def examples(count: int) -> int:
     """How many examples Hypothesis tries: a third of this number, and all of them in `make faults`."""
     return count if is_whole() else max(10, count // 3)

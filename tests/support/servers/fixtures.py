@@ -5,6 +5,7 @@ from support.servers.fixtures import postgres, postgres_url  # in conftest.py
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from itertools import count
@@ -12,6 +13,7 @@ from itertools import count
 import pytest
 
 from support.servers.postgres import GIVEN, PostgresServer, postgres_server
+from support.servers.postgres_admin import empty_store
 
 _schemas = count(1)
 
@@ -33,7 +35,19 @@ def _any_postgres(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def empty_postgres_url(_any_postgres: str) -> str:
+    """The address of an empty store, in a schema that this process uses again and again: making one takes longer than most
+    tests."""
+    url = f"{_any_postgres}{_mark(_any_postgres)}schema=test_{os.getpid()}_again"
+    asyncio.run(empty_store(url))
+    return url
+
+
+@pytest.fixture
 def postgres_url(_any_postgres: str) -> str:
     """The address of a store that does not exist yet, in a schema of this test."""
-    mark = "&" if "?" in _any_postgres else "?"
-    return f"{_any_postgres}{mark}schema=test_{os.getpid()}_{next(_schemas)}"
+    return f"{_any_postgres}{_mark(_any_postgres)}schema=test_{os.getpid()}_{next(_schemas)}"
+
+
+def _mark(url: str) -> str:
+    return "&" if "?" in url else "?"

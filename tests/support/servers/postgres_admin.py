@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 
 from outlast.address import Server, server_at
+from outlast.errors import StoreUnusable
 from outlast.stores.postgres import PostgresStore
 
 TABLES = (
@@ -30,10 +31,15 @@ async def carry_out(url: str, *statements: str) -> list[Any]:
 
 
 async def empty_store(url: str) -> None:
-    """Delete all rows of a store; create the store if it does not exist."""
+    """Delete all rows of a store; create the store if it does not exist, or is not of this version."""
     store = PostgresStore(url)
-    await store.open()
-    await store.close()
+    try:
+        await store.open()
+    except StoreUnusable:
+        await carry_out(url, "drop schema {s} cascade")
+        await store.open()
+    finally:
+        await store.close()
     await carry_out(url, *(f"delete from {{s}}.{table}" for table in TABLES.split(", ")))
 
 
