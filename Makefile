@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := $(if $(filter file,$(origin PYTHON)),.venv,.make/$(shell $(PYTHON) -c 'import sys; print("python-%d.%d" % sys.version_info[:2])'))
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+REWRITTEN := $(VENV)/.rewritten
 DOCS := .make/docs
 NPM := $(shell command -v npm)
 NODE := web/node_modules/.ready
@@ -37,9 +38,11 @@ $(PAGE): $(NODE) $(shell find web -type f -not -path '*/node_modules/*' -not -na
 
 web: $(PAGE)  ## Build the page into src/outlast/http/page/, if its sources are newer
 
-browser:  ## Install Chromium for the tests of the page where there is none: Debian's package, as root
-	@command -v chromium || command -v chromium-browser || command -v google-chrome || { \
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends chromium > /dev/null; }
+HEADLESS := chromium-headless-shell
+browser:  ## Install Chromium for the tests of the page: as root Debian's package without a user interface, which tests quickest
+	@command -v $(HEADLESS) || { [ "$$(id -u)" = 0 ] && apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $(HEADLESS) > /dev/null; } || \
+	command -v chromium || command -v chromium-browser || command -v google-chrome
 
 CHECKS := check-format check-lint check-types check-imports check-hosts $(if $(NPM),check-web)
 .PHONY: $(CHECKS)
@@ -73,9 +76,14 @@ demo: $(DEMO)/.ready  ## Kill a workflow half-way, start it again, and see what 
 # waits for a disk.
 IN_MEMORY := $(shell grep -Es '^\S+ /dev/shm \S+ rw' /proc/mounts | grep -vq noexec && df -Pk /dev/shm | awk 'NR > 1 && $$4 > 4000000 { print $$6 }')
 test: export TMPDIR := $(or $(IN_MEMORY),$(TMPDIR))
-test: $(READY) $(if $(NPM),$(PAGE))  ## Run the test suite, in four processes: many tests wait for servers and processes
+test: $(READY) $(REWRITTEN) $(if $(NPM),$(PAGE))  ## Run the test suite, in four processes: many tests wait for servers and processes
 	$(if $(NPM),cd web && npm run --silent test,@echo "npm is not there: the page is not tested")
 	$(BIN)/pytest -n 4 --dist worksteal
+
+# The assertions of all test modules are rewritten once, not by each of the processes.
+$(REWRITTEN): $(READY) $(shell find tests -name '*.py')
+	@$(BIN)/pytest --collect-only -qq > /dev/null
+	@touch $@
 
 QUICK := tests/history tests/histories tests/lifecycle tests/properties/test_lineage.py tests/properties/test_histories.py
 quick: $(READY)  ## Run the tests that start no engine, server or process, in seconds
@@ -84,7 +92,7 @@ quick: $(READY)  ## Run the tests that start no engine, server or process, in se
 WHOLE := OUTLAST_TEST_WHOLE=1
 faults: $(READY) $(PAGE)  ## Run every fault crossing and the soaks, with counts and times
 	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal -m "not release" -rP tests/faults
-	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal tests/properties tests/values tests/branches tests/doctor
+	$(WHOLE) $(BIN)/pytest -n 4 --dist worksteal tests/contract tests/properties tests/values tests/branches tests/doctor tests/page/test_views.py
 	$(BIN)/pytest -m "not release" -s tests/journeys
 	$(BIN)/pytest -m soak -s --ignore tests/faults --ignore tests/journeys
 

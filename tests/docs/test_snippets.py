@@ -87,7 +87,7 @@ def surroundings() -> dict[str, str]:
     """As a newcomer has them: nothing set, and our programs on the path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OUTLAST_", "PYTHON", "PYTEST_"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}"
-    return {**kept, "PATH": path, "PIP_NO_INDEX": "1", "COLUMNS": "400"}
+    return {**kept, "PATH": path, "PIP_NO_INDEX": "1", "COLUMNS": "400", "PYTEST_ADDOPTS": commands.PYTEST_OF_A_USER}
 
 
 class Notebook:

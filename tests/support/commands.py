@@ -26,6 +26,10 @@ SHAPING = ("PYTHON", "LC_", "LANG", "TZ")
 """Prefixes of variables that an interpreter reads when it starts."""
 IMITATED = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
 """Those that the fork server applies."""
+PYTEST_OF_A_USER = " ".join(
+    f"-p no:{name}" for name in ("anyio", "hypothesispytest", "platformdirs", "schemathesis", "xdist")
+)
+"""For PYTEST_ADDOPTS: without the plugins that are installed for our own tests, which take longer than pytest to import."""
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _started_with = dict(os.environ)
 _lock = threading.Lock()

@@ -44,7 +44,8 @@ def warm_up() -> None:
     built_command.keep()
     for words in (["--help"], ["ps", "--store", "nowhere.db"]):
         CliRunner().invoke(app, words)
-    importlib.import_module("outlast.stores.sqlite")
+    for name in ("stores.sqlite", "stores.postgres", "http.app", "http.server"):
+        importlib.import_module(f"outlast.{name}")
 
 
 def serve(control: socket.socket) -> dict[str, Any]:
