@@ -13,7 +13,16 @@ from outlast.store import Derived, Head, Listed, Page, RunFilter, unreadable
 from outlast.stores.postgres.attribute_keys import attribute_keys
 from outlast.stores.postgres.batches import summary_row, tag_rows, transposed, wait_row
 from outlast.stores.postgres.rows import Rows, escape, unescape
-from outlast.stores.postgres.searching import all_found, first_found, has_two_ways
+from outlast.stores.postgres.searching import (
+    FEW,
+    MANY,
+    all_found,
+    first_found,
+    has_two_ways,
+    is_by_status,
+    statuses_counted,
+    walked_by_status,
+)
 from outlast.stores.shared import bounded, catalogue_faults, check_limit, page_of, read_wait, summary_of
 
 _SUMMARY = "select body from {s}.catalogue where id = (select id from {s}.head where run = $1)"
@@ -100,14 +109,24 @@ class CatalogRows(Rows):
     async def search(self, query: RunFilter) -> Page:
         check_limit(query.limit)
         rows: list[Any] = []
-        if has_two_ways(query):
+        count = await self._count(query)
+        if has_two_ways(query) and count > MANY:
             sql, values = first_found(query)
             rows = await self._db.read(sql, *values)
         if len(rows) <= query.limit:
-            sql, values = all_found(query)
+            sql, values = walked_by_status(query) if FEW < count <= MANY else all_found(query)
             rows = await self._db.read(sql, *values, is_planned=True)
         shown = (_listed(*row) for row in rows[: query.limit])
         return page_of(shown, is_last=len(rows) <= query.limit, order=query.order)
+
+    async def _count(self, query: RunFilter) -> int:
+        """Return how many runs have the statuses of a list in the order of an attribute without other conditions; more
+        than `MANY` for any other list."""
+        if not is_by_status(query):
+            return MANY + 1
+        sql, values = statuses_counted(query)
+        count: int = (await self._db.read(sql, *values))[0][0]
+        return count
 
     async def correct(self, summary: RunSummary, seen: int) -> bool:
         rows = await self._db.write(
