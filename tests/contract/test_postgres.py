@@ -7,6 +7,7 @@ import pytest
 from outlast.errors import StoreUnusable
 from outlast.store import Store
 from outlast.stores.postgres import PostgresStore
+from outlast.stores.postgres.schema import VERSION
 from outlast.testing.contract import (
     ClaimsContract,
     JournalContract,
@@ -26,6 +27,7 @@ class OnPostgres:
 
 class TestPostgresStore(OnPostgres, StoreContract):
     parts = 2
+    version = VERSION
 
     async def open_store(self, where: Path) -> Store:
         store = PostgresStore(self.url)

@@ -81,6 +81,33 @@ async def restore(url: str, files: dict[str, bytes]) -> None:
                         )
 
 
+async def definition_of(url: str) -> list[tuple[str, ...]]:
+    """Everything that a schema consists of, but for its name and the order of columns."""
+    async with _Connection(url) as (connection, schema):
+        rows = await connection.fetch(_DEFINITION, schema)
+        return sorted(tuple(str(value).replace(schema, "{s}") for value in row) for row in rows)
+
+
+_DEFINITION = """
+with mine as (select oid from pg_namespace where nspname = $1)
+select 'table', c.relname, c.relkind::text, coalesce(c.reloptions::text, '')
+from pg_class c join mine on mine.oid = c.relnamespace where c.relkind in ('r', 'v', 'S')
+union all
+select 'column', c.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod), a.attcollation::regcollation,
+    a.attnotnull, a.attidentity, a.attstorage, pg_get_expr(d.adbin, d.adrelid))
+from pg_class c join mine on mine.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+where c.relkind in ('r', 'v') and a.attnum > 0 and not a.attisdropped
+union all
+select 'index', c.relname, concat(i.indisunique, i.indisprimary, i.indisvalid, c.reloptions), pg_get_indexdef(c.oid)
+from pg_class c join mine on mine.oid = c.relnamespace join pg_index i on i.indexrelid = c.oid
+union all
+select 'view', c.relname, '', pg_get_viewdef(c.oid)
+from pg_class c join mine on mine.oid = c.relnamespace where c.relkind = 'v'
+union all
+select 'function', p.proname, p.oid::regprocedure::text, pg_get_functiondef(p.oid)
+from pg_proc p join mine on mine.oid = p.pronamespace"""
+
 _COLUMNS = """
 select column_name::text, is_identity = 'YES' from information_schema.columns
 where table_schema = $1 and table_name = $2 and is_generated = 'NEVER' order by ordinal_position"""

@@ -74,12 +74,12 @@ def make() -> None:
         if not target.exists():
             asyncio.run(fill(str(Path(folder) / "runs.db")))
             pack(target, files_below(Path(folder)))
-    target = FOLDER / f"postgres-{VERSION}.tar.xz"
+    target = FOLDER / f"postgres-{schema.VERSION}.tar.xz"
     if not target.exists():
         with postgres_server() as server:
             url = f"{server.url}?schema=golden"
             asyncio.run(fill(url))
-            text = schema._text().replace("{by_index}", schema.BY_INDEX).encode()
+            text = (schema._text("schema") + schema._text("functions")).encode()
             pack(target, {**asyncio.run(rows_of(url)), SCHEMA: text})
     target = FOLDER / f"bucket-{VERSION}.tar.xz"
     if not target.exists():

@@ -12,12 +12,15 @@ import kept
 import pytest
 
 import outlast as ol
-from golden_stores.images import restore, unpack, write_files, write_objects
+from golden_stores.images import definition_of, restore, unpack, write_files, write_objects
 from outlast.client import RunFilter
 from outlast.compose import open_store
+from outlast.errors import StoreUnusable
 from outlast.history.ids import RunId
 from outlast.http.auth import Auth
 from outlast.store import AttributeFilter
+from outlast.stores.postgres import PostgresStore
+from outlast.stores.postgres.schema import VERSION
 from support.servers import s3
 
 IMAGES = sorted(Path(__file__).parent.glob("*.tar.xz"))
@@ -33,6 +36,8 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if kind == "postgres":
         url: str = request.getfixturevalue("postgres_url")
         asyncio.run(restore(url, files))
+        done = subprocess.run([sys.executable, "-m", "outlast", "db", "upgrade", "--store", url], timeout=120)
+        assert done.returncode == 0
         return url
     there = s3.shared().address(f"golden-{tmp_path.name}")
     write_objects(there, files)
@@ -41,6 +46,27 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 def test_there_is_a_store_of_each_kind() -> None:
     assert {path.name.partition("-")[0] for path in IMAGES} == {"sqlite", "postgres", "bucket"}
+
+
+@pytest.mark.parametrize(
+    "image", [path for path in IMAGES if path.name.startswith("postgres")], ids=lambda path: path.name
+)
+def test_an_upgraded_schema_equals_a_new_one(image: Path, postgres_url: str) -> None:
+    async def compare() -> None:
+        created = f"{postgres_url}_new"
+        store = PostgresStore(created)
+        await store.open()
+        await store.close()
+        await restore(postgres_url, unpack(image))
+        with pytest.raises(StoreUnusable, match="outlast db upgrade"):
+            await PostgresStore(postgres_url).open()
+        for before in (5, VERSION):
+            store = PostgresStore(postgres_url)
+            assert await store.upgrade() == before
+            await store.close()
+        assert await definition_of(postgres_url) == await definition_of(created)
+
+    asyncio.run(compare())
 
 
 def test_it_verifies(address: str) -> None:

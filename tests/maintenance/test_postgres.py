@@ -19,7 +19,7 @@ from outlast.settings import Settings, read_settings
 from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.postgres import PostgresStore
 from outlast.stores.postgres.blobs import DatabaseBlobs
-from outlast.stores.shared import VERSION
+from outlast.stores.postgres.schema import VERSION
 from outlast.testing.contract.samples import ANN, A, begin, land, summary
 from support import commands
 from support.servers.postgres_admin import carry_out

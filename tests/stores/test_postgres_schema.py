@@ -9,8 +9,9 @@ import pytest
 
 from outlast.errors import InvalidInput, StoreError, StoreReadOnly, StoreUnusable
 from outlast.store import RunFilter
+from outlast.stores import shared
 from outlast.stores.postgres import PostgresStore
-from outlast.stores.shared import VERSION
+from outlast.stores.postgres.schema import VERSION
 from outlast.testing.contract.samples import A, begin, land
 from support.servers.postgres_admin import carry_out
 
@@ -32,7 +33,14 @@ def test_ten_that_open_a_fresh_schema_at_once_all_succeed(postgres_url: str) -> 
     asyncio.run(scene())
 
 
-@pytest.mark.parametrize(("version", "advice"), [(VERSION + 1, "upgrade Outlast"), (VERSION - 1, "create a new store")])
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        (VERSION + 1, "upgrade Outlast"),
+        (VERSION - 1, "run `outlast db upgrade`"),
+        (shared.VERSION - 1, "create a new store"),
+    ],
+)
 def test_a_schema_of_another_version_is_refused(postgres_url: str, version: int, advice: str) -> None:
     async def scene() -> None:
         await opened(postgres_url)

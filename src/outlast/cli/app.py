@@ -50,7 +50,7 @@ COMMANDS = {
     "export": ("outlast.cli.export:export", "Write runs as JSON lines."),
     "copy": ("outlast.cli.copy:copy", "Copy runs to another store, where they continue."),
     "init": ("outlast.cli.init:init", "Create a project with a first workflow."),
-    "db": ("outlast.cli.db:app", "Inspect and back up the store."),
+    "db": ("outlast.cli.db:app", "Inspect, back up and upgrade the store."),
     "config": ("outlast.cli.config:app", "Show the settings in force."),
 }
 """The function of each command, and its line in the list of commands."""

@@ -1,4 +1,4 @@
-"""`outlast db info` and `outlast db backup`."""
+"""`outlast db info`, `outlast db backup` and `outlast db upgrade`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from outlast.cli.entrypoint import SOUND, VIOLATED, command
 from outlast.cli.options import Form, FormOption
 from outlast.cli.progress import Ticker
 from outlast.maintenance import back_up, inspect
+from outlast.maintenance import upgrade as upgrade_store
 from outlast.settings import Settings
 from outlast.views.build import backup_view, store_view
 
-app = group("Inspect and back up the store.")
+app = group("Inspect, back up and upgrade the store.")
 
 
 @app.command(cls=Command)
@@ -29,6 +30,24 @@ async def info(settings: Settings, output: FormOption = Form.TEXT) -> int:
     outlast db info -o json | jq .runs.failed
     """
     show_view(store_view(await inspect(settings)), output)
+    return SOUND
+
+
+@app.command(cls=Command)
+@partial(command, store_only="use it where the store is")
+async def upgrade(settings: Settings) -> int:
+    """Bring the schema of a store that an older Outlast wrote to this version.
+
+    Stop the processes that use the store first. Runs continue where they were.
+
+    \b
+    outlast db upgrade --store postgresql://me@db.internal/app
+    """
+    before, now = await upgrade_store(settings)
+    if before == now:
+        notice(f"the store has version {now}: there is nothing to upgrade")
+    else:
+        notice(f"the store was upgraded from version {before} to version {now}", style="bold")
     return SOUND
 
 

@@ -10,6 +10,6 @@ from __future__ import annotations
 
 from outlast.maintenance.backup import Copied, Tell, back_up
 from outlast.maintenance.export import exported
-from outlast.maintenance.info import Info, inspect
+from outlast.maintenance.info import Info, inspect, upgrade
 
-__all__ = ["Copied", "Info", "Tell", "back_up", "exported", "inspect"]
+__all__ = ["Copied", "Info", "Tell", "back_up", "exported", "inspect", "upgrade"]

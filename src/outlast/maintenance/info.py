@@ -90,6 +90,22 @@ async def _inspect_server(settings: Settings) -> Info:
     return _info("server", contents, folder_of(settings.blobs) if settings.blobs else "the database")
 
 
+async def upgrade(settings: Settings) -> tuple[int, int]:
+    """Bring the schema of the configured store to the current version. Return the version that it had, and the current
+    one."""
+    before = 0
+    if server_at(settings.store) is not None:
+        from outlast.stores.postgres import PostgresStore
+
+        store = PostgresStore(settings.store)
+        try:
+            before = await store.upgrade()
+        finally:
+            await store.close()
+    now = (await inspect(settings)).schema
+    return before or now, now
+
+
 async def _inspect_objects(at: BucketAddress, blobs: str) -> Info:
     from outlast.stores.objects.maintenance import look
     from outlast.stores.objects.opening import open_bucket

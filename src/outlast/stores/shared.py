@@ -37,7 +37,7 @@ Refusal: TypeAlias = Literal["version", "epoch", "wait"]
 _OWNER, _TAKEOVER = _BY_OWNER = Kind.OWNER, Kind.TAKEOVER
 
 VERSION = 5
-"""The version of the format of every store."""
+"""The version of the format of every store. A kind of store whose schema changed since has a version of its own."""
 
 LARGEST = 1 << 62
 """Larger than any seq, time or number of rows, and within the 64-bit integers of a database."""
@@ -47,16 +47,21 @@ _decode = msgspec.json.Decoder(RunSummary).decode
 _decode_wait = msgspec.json.Decoder(Wait).decode
 
 
-def check_version(where: str, version: int) -> None:
-    """Refuse a store of another version."""
-    if version > VERSION:
+def check_version(where: str, version: int, known: int = VERSION) -> None:
+    """Refuse a store of another version than the known one."""
+    if version > known:
         raise StoreUnusable(
-            f"{where} has version {version}, this Outlast knows version {VERSION}: upgrade Outlast to open it"
+            f"{where} has version {version}, this Outlast knows version {known}: upgrade Outlast to open it"
         )
-    if version < VERSION:
+    if VERSION <= version < known:
+        raise StoreUnusable(
+            f"{where} has version {version}, this Outlast knows version {known}: stop the processes that use it, and run "
+            "`outlast db upgrade`"
+        )
+    if version < known:
         raise StoreUnusable(
             f"{where} has version {version}, written by an unreleased development version of Outlast; this Outlast knows "
-            f"version {VERSION} and cannot open it: create a new store"
+            f"version {known} and cannot open it: create a new store"
         )
 
 

@@ -6,7 +6,7 @@ The server has flushed every acknowledged append to its disk: an append sets syn
 - `log` has one row per append with the exact bytes of its body; the view `event` shows one row per event. `head` is one
   narrow row per run, without an index on columns that every append changes and with a fill factor of 50 %, so appends
   update it in place (HOT). `catalogue` changes only with the searchable fields.
-- A batch of appends is one call of one function (`schema.sql`), one round trip and one flush. It locks the heads in the
+- A batch of appends is one call of one function (`functions.sql`), one round trip and one flush. It locks the heads in the
   order of their ids, so two batches cannot deadlock. It returns each losing append with the reason.
 - Appends have their own connection; all other statements share a few (`connections`). The store replaces a broken
   connection and retries within its patience, so the server can restart at any time.

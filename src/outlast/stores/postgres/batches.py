@@ -7,7 +7,7 @@ and a guest append at the same time), its second append is in a second call of t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ LARGEST_PART = 64 << 20
 _encode = msgspec.json.Encoder().encode
 
 _HEAD = ("version", "digest", "epoch", "branch", "branch_first", "closed", "ready")
-APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 53))})"
+APPEND = f"select * from {{s}}.append({', '.join(f'${number}' for number in range(1, 54))})"
 
 
 def split_batch(batch: Sequence[Append]) -> list[list[int]]:
@@ -70,14 +70,27 @@ def columns(batch: Sequence[Append], relaxed: bool) -> list[Any]:
         [append.claim for append in batch],
         *_summaries(batch),
         *_waits(batch),
-        any(record.first == 1 for record in records),
-        any(append.claim is not None for append in batch),
-        any(append.release for append in batch),
-        any(record.kind is Kind.TAKEOVER for record in records),
-        any(map(_may_be_unclaimed, batch)),
+        *_places(batch),
+        *_blob_uses(batch),
         relaxed,
         _extras(batch),
     ]
+
+
+def _places(batch: Sequence[Append]) -> Iterator[list[int]]:
+    """Yield the positions of the births, in the order of their runs, of the releases, of the takeovers, and of the appends
+    that may change when a run without an owner can be claimed."""
+    numbered = [(place, append.record, append) for place, append in enumerate(batch, 1)]
+    births = [(record.run, place) for place, record, _ in numbered if record.first == 1]
+    yield [place for _, place in sorted(births)]
+    yield [place for place, _, append in numbered if append.release]
+    yield [place for place, record, _ in numbered if record.kind is Kind.TAKEOVER]
+    yield [place for place, _, append in numbered if _may_be_unclaimed(append)]
+
+
+def _blob_uses(batch: Sequence[Append]) -> list[list[Any]]:
+    named = [(place, name) for place, append in enumerate(batch, 1) for name in dict.fromkeys(append.blobs)]
+    return transposed([(place, bytes.fromhex(name)) for place, name in named], 2)
 
 
 def _may_be_unclaimed(append: Append) -> bool:
@@ -89,7 +102,7 @@ def _may_be_unclaimed(append: Append) -> bool:
 
 
 def _extras(batch: Sequence[Append]) -> str | None:
-    """Return what few appends have: attributes, slots and blobs, by the position of the append."""
+    """Return what few appends have: attributes and slots, by the position of the append."""
     found: dict[str, list[Any]] = {}
     for place, append in enumerate(batch, 1):
         if append.summary is not None and append.summary.attributes:
@@ -101,8 +114,6 @@ def _extras(batch: Sequence[Append]) -> str | None:
             found.setdefault("takes", []).append([place, *columns])
         if append.frees:
             found.setdefault("frees", []).append(place)
-        if append.blobs:
-            found.setdefault("blobs", []).extend([place, name] for name in append.blobs)
     return _encode(found).decode() if found else None
 
 

@@ -21,7 +21,8 @@ from outlast.store import NO_INFO, Claim, Enrolled, Holding, Names, Runs, SlotsO
 from outlast.stores.postgres.database import Database
 from outlast.stores.postgres.presence import PATIENCE_S, Presence
 from outlast.stores.postgres.rows import Rows, escape, unescape
-from outlast.stores.shared import VERSION, bounded
+from outlast.stores.postgres.schema import VERSION
+from outlast.stores.shared import bounded
 
 FORGOTTEN_AFTER = 86_400_000_000
 """Microseconds until the row of a dead worker without runs is deleted."""

@@ -17,7 +17,8 @@ from outlast.stores.blob_files import blob_files
 from outlast.stores.blob_folder import FolderBlobs
 from outlast.stores.postgres.claims import PATIENCE
 from outlast.stores.postgres.rows import Rows, escape
-from outlast.stores.shared import VERSION, bounded, check_limit
+from outlast.stores.postgres.schema import VERSION
+from outlast.stores.shared import bounded, check_limit
 
 _DELETE = "select {s}.delete_run($1, $2, $3, $4, $5, $6)"
 _PURGE = "select {s}.purge($1)"

@@ -125,8 +125,10 @@ def _refused(error: BaseException, what: str) -> OutlastError:
 
 
 def _other_version(what: str, version: int) -> OutlastError:
+    from outlast.stores.postgres.schema import VERSION
+
     try:
-        check_version(f"could not {what}: it", version)
+        check_version(f"could not {what}: it", version, VERSION)
     except StoreUnusable as error:
         return error
     return StoreError(f"could not {what}: it reported another version; nothing was written")

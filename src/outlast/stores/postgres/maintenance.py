@@ -6,7 +6,7 @@ from outlast.history.ids import WorkerId
 from outlast.stores.postgres.claims import PATIENCE
 from outlast.stores.postgres.connections import Connection
 from outlast.stores.postgres.rows import Rows, unescape
-from outlast.stores.postgres.schema import has_schema, in_schema
+from outlast.stores.postgres.schema import VERSION, has_schema, in_schema, upgrade
 from outlast.stores.shared import Contents, WorkerRuns
 
 _BYTES = """
@@ -27,6 +27,10 @@ class MaintenanceRows(Rows):
         """Return the contents of the schema, without creating or changing it."""
         return await self._db.inspect(self._look)
 
+    async def upgrade(self) -> int:
+        """Bring the schema to the current version. Return the version that it had, 0 if there is no store."""
+        return await self._db.inspect(lambda connection: upgrade(connection, self._db.server.schema))
+
     async def _look(self, connection: Connection) -> Contents:
         schema, shown = self._db.server.schema, self._db.server.shown
         major, minor = connection.get_server_version()[:2]
@@ -43,6 +47,7 @@ class MaintenanceRows(Rows):
         )
         return Contents(
             path=shown,
+            schema=VERSION,
             library=library,
             bytes=size,
             runs=dict(runs),

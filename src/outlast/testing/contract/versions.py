@@ -14,9 +14,12 @@ from outlast.testing.contract.samples import ANN, BEN, A, B, begin, begin_ready,
 class VersionsContract(Contract):
     """Tests of a store whose version another process changes."""
 
+    version = VERSION
+    """The version of the store."""
+
     async def test_a_process_of_another_version_does_not_claim_or_delete(self, doors: Doors) -> None:
         """S14"""
-        for version in (VERSION + 1, VERSION - 1):
+        for version in (self.version + 1, self.version - 1):
             store = await self._prepared(doors)
             head = await store.head(B)
             await self.rewrite_version(doors.where, version)
@@ -29,20 +32,20 @@ class VersionsContract(Contract):
                     await store.claim(ANN, runs=runs, limit=9)
             with pytest.raises(StoreUnusable):
                 await store.delete(tombstone(B), 1)
-            await self.rewrite_version(doors.where, VERSION)
+            await self.rewrite_version(doors.where, self.version)
             assert await store.holding(A) is None
             assert (await store.head(B), await store.tombstone(B)) == (head, None)
             assert [each.worker for each in await store.workers()] == [ANN]
 
     async def test_a_store_of_another_version_is_refused_when_it_is_opened(self, doors: Doors) -> None:
         """S14"""
-        for version in (VERSION + 1, VERSION - 1):
+        for version in (self.version + 1, self.version - 1):
             store = await self._prepared(doors)
             await doors.close(store)
             await self.rewrite_version(doors.where, version)
             with pytest.raises(StoreUnusable, match=str(version)):
                 await (await doors.open()).enrol(BEN, 30)
-            await self.rewrite_version(doors.where, VERSION)
+            await self.rewrite_version(doors.where, self.version)
 
     async def _prepared(self, doors: Doors) -> Store:
         store = await doors.open()
