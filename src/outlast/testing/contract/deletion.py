@@ -57,6 +57,31 @@ class DeletionContract(Contract):
         assert await other.delete(tombstone(A), head.version)
         assert await store.head(A) is None
 
+    async def test_first_appends_beside_those_of_known_and_deleted_runs_land(self, store: Store, other: Store) -> None:
+        """S4, S12: each with its own rows"""
+        known, deleted, *fresh = (RunId(f"{place}-run") for place in "bcead")
+        await land(store, begin(known))
+        await land(store, begin(deleted, summary=summary(deleted), closed=True))
+        assert await store.delete(tombstone(deleted), 1)
+        runs = (fresh[0], deleted, known, *fresh[1:])
+        batch = [
+            begin(run, body=f'["{run}"]'.encode(), summary=summary(run), opens=[Wait("timer", run)]) for run in runs
+        ]
+        outcomes = await store.append(batch)
+        assert [outcome.why if isinstance(outcome, Lost) else "" for outcome in outcomes] == [
+            "",
+            "deleted",
+            "version",
+            "",
+            "",
+        ]
+        for run, append in zip(runs, batch, strict=True):
+            if run in fresh:
+                assert await other.read(run) == [append.record]
+                assert await other.summary(run) == append.summary
+                assert await other.wait(run, f"timer:{run}") == append.opens[0]
+        assert (await other.head(deleted), await other.summary(known)) == (None, None)
+
     async def test_a_run_that_a_live_worker_holds_is_not_deleted(self, doors: Doors) -> None:
         """S12"""
         store, other = await held_by_ann(doors)
