@@ -23,7 +23,7 @@ from outlast.ledger.verification import verify
 from outlast.lifecycle.status import RunStatus
 from outlast.maintenance.transfer import Moved, copy_log, copy_runs
 from outlast.settings import read_settings
-from outlast.store import RunFilter
+from outlast.store import LANDED, Append, Head, RunFilter
 from outlast.testing.faults import Died, Fault, faulty
 from outlast.testing.processes import engine_over
 
@@ -624,5 +624,31 @@ def test_a_copied_store_keeps_the_ids_of_deleted_runs(sqlite: str, other: str) -
             await engine.delete(RunId("kept"), by="bert")
         with pytest.raises(RunDeleted, match=r"run kept was deleted on .* by bert"):
             await copied(sqlite, other, "kept")
+
+    asyncio.run(asyncio.wait_for(journey(), 60))
+
+
+def test_a_run_that_is_deleted_while_all_are_copied_does_not_stop_the_copy(sqlite: str, other: str) -> None:
+    """Nothing of it remains in the target, also not the part of its log that was copied before."""
+
+    async def journey() -> None:
+        async with at_work(sqlite) as engine:
+            for name in ("first", "part", "gone", "last"):
+                handle = await engine.start(moved_step_alone.options(id=name), name)
+                await handle.result()
+        settings = [read_settings({"store": address}) for address in (sqlite, other)]
+        async with open_both(settings[0], settings[1]) as (source, target, stores):
+            (record,) = await stores[0].read(RunId("part"), 1, 1, 1)
+            head = Head(RunId("part"), record.last, record.digest, record.epoch)
+            assert await stores[1].append([Append(record, head)]) == [LANDED]
+            moved = list[RunId]()
+            async for each in copy_runs(source, target, stores, None, place=place_of(other)):
+                moved.append(each.run)
+                if each.run == "last":
+                    for run in ("gone", "part"):
+                        await source.delete(RunId(run))
+            assert moved == ["last", "first"]
+            assert sorted((await stores[1].runs())[0]) == ["first", "last"]
+            assert [each.run for each in await stores[1].tombstones()] == ["gone", "part"]
 
     asyncio.run(asyncio.wait_for(journey(), 60))

@@ -66,22 +66,28 @@ async def copy_runs(
                 yield moved
         return
     for run in [summary.run async for summary in source.iter_runs(RunFilter(limit=1000))]:
-        if run in done or await move.is_awaited(run):
-            continue  # it is copied with its parent
         try:
+            if run in done or await move.is_awaited(run):
+                continue  # it is copied with its parent
             async for moved in move.family(run):
                 yield moved
         except (NotAllowed, Damaged, Conflict) as error:
-            yield Moved(run, 0, 0, "not copied", str(error))
+            if await stores[0].tombstone(run) is None:  # else it was deleted meanwhile
+                yield Moved(run, 0, 0, "not copied", str(error))
     await _copy_tombstones(*stores)
 
 
 async def _copy_tombstones(here: Store, there: Store) -> None:
-    """Keep the ids of deleted runs from being used in the target too. A run that the target has is not deleted there."""
+    """Keep the ids of deleted runs from being used in the target too. A run that the target has is not deleted there, unless
+    its log is a part that can never be completed."""
     after = ""
     while page := await here.tombstones(after=after):
         for tombstone in page:
-            await there.delete(tombstone, 0)
+            if await there.delete(tombstone, 0):
+                continue
+            stored = await there.derived(tombstone.run)
+            if stored.head is not None and stored.summary is None and not stored.faults:
+                await there.delete(tombstone, stored.head.version)
         after = page[-1].run
 
 
