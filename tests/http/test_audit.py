@@ -32,7 +32,7 @@ async def test_what_changes_something_is_recorded_with_its_result(serve: Serve) 
     async with serve() as server:
         run = await server.start("served_asks", text="Refund?")
         await server.until(run, "waiting")
-        await server("POST", f"/runs/{run}/approve", role="operator")
+        await server("POST", f"/runs/{run}/approve", role="operator", json={"comment": "the customer is right"})
         await server.until(run, "completed")
         await server("POST", f"/runs/{run}/approve", role="operator")
         await server("POST", f"/runs/{run}/cancel", role="viewer")
@@ -52,6 +52,7 @@ async def test_what_changes_something_is_recorded_with_its_result(serve: Serve) 
         assert [(each["run"], each["interaction"], each["text"], each["answer"]) for each in decided] == [
             (run, "approve", "Refund?", "yes")
         ]
+        assert decided[0]["comment"] == "the customer is right"
         more = await server.start("served_asks")
         await server.until(more, "waiting")
         bulk = (await server("POST", "/bulk", json={"action": "reject", "runs": [{"run": more}]})).json()["run"]

@@ -88,9 +88,12 @@ async def test_two_people_approve_and_reject(site: Site) -> None:
     assert (await site.until("refund-1", "completed"))["result"] == "paid 12.50 for A-1"
     await page.get_by_text("Refund 49.90 EUR for order A-2?").first.click()
     await page.get_by_role("button", name="Reject…").click()
+    await page.get_by_role("dialog").get_by_label("Comment").fill("it was paid in May")
     await page.get_by_role("dialog").get_by_role("button", name="Reject").click()
     assert (await site.until("refund-2", "completed"))["result"] == "refused"
     await expect(page.get_by_text("Nothing waits for a person.")).to_be_visible()
+    await page.get_by_role("button", name="Decided").click()
+    await expect(page.get_by_role("row").filter(has_text="Refund 49.90 EUR")).to_contain_text("no“it was paid in May”")
 
 
 @BOTH
@@ -119,8 +122,8 @@ async def test_an_approval_that_another_person_decided_first_is_refused_with_its
         await site.get("/runs/refund-1/reject", {})
         await route.continue_()
 
-    await page.route("**/runs/refund-1/answer", later)
-    async with page.expect_response("**/runs/refund-1/answer") as answered:
+    await page.route("**/runs/refund-1/approve", later)
+    async with page.expect_response("**/runs/refund-1/approve") as answered:
         await page.get_by_role("button", name="Approve").click()
     answer = await answered.value
     assert answer.status == 409

@@ -204,6 +204,9 @@ class AnswerBody(Body, frozen=True, kw_only=True):
 
 class DecisionBody(Body, frozen=True, kw_only=True):
     interaction: Annotated[Text, Meta(description="The question; needed if the run asks several.")] = ""
+    comment: Annotated[
+        str, Meta(max_length=500, description="Kept with the decision, for people: the workflow does not get it.")
+    ] = ""
 
 
 class ReasonBody(Body, frozen=True, kw_only=True):

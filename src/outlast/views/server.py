@@ -245,12 +245,13 @@ class InboxView(View, frozen=True, kw_only=True):
 
 class DecisionView(View, frozen=True, kw_only=True):
     """A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
-    empty. `answer` is yes or no for an approval, else empty: the log of the run has it."""
+    empty. `answer` is yes or no for an approval, else empty: the log of the run has it. `comment` is what was said with it."""
 
     run: str
     interaction: str
     text: str
     answer: str
+    comment: str
     by: str
     time: Time
 
@@ -295,7 +296,8 @@ def audit_view(entry: Any) -> AuditEntryView:
 
 
 def decision_view(entry: Any) -> DecisionView:
-    return same_fields(DecisionView, entry, run=entry.subject, time=moment(entry.time))
+    comment = entry.note if entry.interaction else ""
+    return same_fields(DecisionView, entry, run=entry.subject, comment=comment, time=moment(entry.time))
 
 
 def asked_view(run: RunId, wait: Wait) -> InboxItemView:

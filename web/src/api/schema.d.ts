@@ -2079,13 +2079,14 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is empty. `answer` is yes or no for an approval, else empty: the log of the run has it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is empty. `answer` is yes or no for an approval, else empty: the log of the run has it. `comment` is what was said with it.
          */
         DecisionView: {
             run: string;
             interaction: string;
             text: string;
             answer: string;
+            comment: string;
             by: string;
             /** Format: date-time */
             time: string;
@@ -2117,6 +2118,11 @@ export interface components {
              * @default
              */
             interaction: string;
+            /**
+             * @description Kept with the decision, for people: the workflow does not get it.
+             * @default
+             */
+            comment: string;
         };
         /** PreviewBody */
         PreviewBody: {

@@ -54,16 +54,16 @@ async def answer_question(call: Call, body: r.AnswerBody) -> v.AnswerView:
 @operation("POST", "/runs/{run}/approve", "runs:answer", **_ANSWER)
 async def approve_run(call: Call, body: r.DecisionBody) -> v.AnswerView:
     """Answer an approval with yes."""
-    return await answered(call, await run_of(call), msgspec.Raw(b"true"), body.interaction)
+    return await answered(call, await run_of(call), msgspec.Raw(b"true"), body.interaction, body.comment)
 
 
 @operation("POST", "/runs/{run}/reject", "runs:answer", **_ANSWER)
 async def reject_run(call: Call, body: r.DecisionBody) -> v.AnswerView:
     """Answer an approval with no."""
-    return await answered(call, await run_of(call), msgspec.Raw(b"false"), body.interaction)
+    return await answered(call, await run_of(call), msgspec.Raw(b"false"), body.interaction, body.comment)
 
 
-async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -> v.AnswerView:
+async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str, comment: str = "") -> v.AnswerView:
     value = value_of(raw, "value")
     asking, wait = await call.engine.diagnostics.open_question(run, interaction or None)
     try:
@@ -72,5 +72,6 @@ async def answered(call: Call, run: RunId, raw: msgspec.Raw, interaction: str) -
         raise InvalidInput(f"value: {error}") from None
     given = {True: "yes", False: "no"}.get(value, "") if isinstance(value, bool) else ""
     call.decision = {"interaction": wait.id, "text": shortened(wait.text or wait.id), "answer": given}
+    call.note = comment
     call.subject = asking
     return v.AnswerView(run=asking, interaction=wait.id, answer=raw)

@@ -19,6 +19,7 @@ import { opensBranch } from "@/model/actions";
 import { counted } from "@/model/durations";
 import { plainName, shortId } from "@/model/names";
 import { Button } from "@/ui/Button";
+import { Comment } from "@/ui/Comment";
 import { CopyId } from "@/ui/CopyId";
 import { Dialog } from "@/ui/Dialog";
 import { DryRun } from "@/ui/DryRun";
@@ -226,6 +227,7 @@ function PauseDialog({ detail, close }: DialogProps<"pause">) {
 function RejectDialog({ detail, close }: DialogProps<"reject">) {
   const { run } = detail;
   const question = detail.questions[0];
+  const [comment, setComment] = useState("");
   const busy = useBusy("answer", run);
   if (!question) return null;
   return (
@@ -243,7 +245,7 @@ function RejectDialog({ detail, close }: DialogProps<"reject">) {
             busy={busy}
             busyText="Rejecting…"
             onClick={async () => {
-              if (await useActions.getState().decideWorkflow(run, false, question.id)) close();
+              if (await useActions.getState().decideWorkflow(run, false, question.id, comment)) close();
             }}
           >
             <X size={16} aria-hidden /> Reject
@@ -251,7 +253,10 @@ function RejectDialog({ detail, close }: DialogProps<"reject">) {
         </>
       }
     >
-      <p>The run continues with the answer no.</p>
+      <Parts>
+        <p>The run continues with the answer no.</p>
+        <Comment value={comment} onChange={setComment} />
+      </Parts>
     </Dialog>
   );
 }

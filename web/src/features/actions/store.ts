@@ -36,7 +36,7 @@ interface Actions {
   resumeWorkflow: (run: string, options?: { force?: boolean; events?: View<"PlannedEventView">[] }) => Promise<boolean>;
   cancelWorkflow: (run: string, options?: { reason?: string; force?: boolean }) => Promise<boolean>;
   pauseWorkflow: (run: string, reason?: string) => Promise<boolean>;
-  decideWorkflow: (run: string, yes: boolean, interaction: string) => Promise<boolean>;
+  decideWorkflow: (run: string, yes: boolean, interaction: string, comment?: string) => Promise<boolean>;
   retryWorkflow: (run: string, body: Body<"RetryBody">) => Promise<boolean>;
   jumpWorkflow: (run: string, body: Body<"JumpBody">) => Promise<boolean>;
   activateBranch: (run: string, body: Body<"ActivateBody">) => Promise<boolean>;
@@ -124,8 +124,8 @@ export const useActions = create<Actions>((set, get) => {
       return done !== null;
     },
 
-    decideWorkflow: async (run, yes, interaction) => {
-      const body = { interaction };
+    decideWorkflow: async (run, yes, interaction, comment = "") => {
+      const body = { interaction, comment };
       const request = () =>
         yes
           ? api.POST("/api/v1/runs/{run}/approve", { ...at(run), body })

@@ -36,6 +36,7 @@ export function Decided() {
               <td className={`${CELL} font-medium`}>{each.text || each.interaction}</td>
               <td className={CELL} data-label="Answer">
                 {each.answer || <span className="text-text-2">in its log</span>}
+                {each.comment ? <span className="block break-words text-text-2">“{each.comment}”</span> : null}
               </td>
               <td className={CELL} data-label="Run">
                 <Link to={`/${each.interaction ? "runs" : "bulk"}/${each.run}`} className="link" title={each.run}>

@@ -2,11 +2,11 @@ import { Check, Info, X } from "lucide-react";
 import { useMemo, useState } from "react";
 import { Link } from "react-router";
 import { answer, api } from "@/api/client";
-import type { Json } from "@/api/json";
 import { useMe } from "@/api/queries";
 import { shortId } from "@/model/names";
 import { formOf } from "@/model/schema-form";
 import { Button } from "@/ui/Button";
+import { Comment } from "@/ui/Comment";
 import { Dialog } from "@/ui/Dialog";
 import { FormArea, FormSwitch, onSendKey, useForm } from "@/ui/FormArea";
 import { Notice } from "@/ui/Notice";
@@ -41,18 +41,15 @@ export function Question({ item, mayAnswer, onDecided }: { item: Item; mayAnswer
   );
 }
 
-async function send(item: Item, value: Json): Promise<void> {
-  const body = { interaction: item.id, value };
-  await answer(api.POST("/api/v1/runs/{run}/answer", { params: { path: { run: item.run } }, body }));
-}
-
 const FOLLOWS = "The run goes on at once. The answer stays in the log; to change it, go back to the question.";
 
 function Approval({ item, onDecided }: { item: Item; onDecided: () => void }) {
   const [isAsking, setAsking] = useState(false);
+  const [comment, setComment] = useState("");
   const [decide, isBusy] = useOnce(async (isYes: boolean) => {
     try {
-      await send(item, isYes);
+      const of = { params: { path: { run: item.run } }, body: { interaction: item.id, comment: isYes ? "" : comment } };
+      await answer(isYes ? api.POST("/api/v1/runs/{run}/approve", of) : api.POST("/api/v1/runs/{run}/reject", of));
       setAsking(false);
       toast({ title: `${shortId(item.run)} ${isYes ? "approved" : "rejected"}`, text: item.text });
       onDecided();
@@ -85,7 +82,8 @@ function Approval({ item, onDecided }: { item: Item; onDecided: () => void }) {
           </>
         }
       >
-        The run goes on with the answer no.
+        <p className="mb-3">The run goes on with the answer no.</p>
+        <Comment value={comment} onChange={setComment} />
       </Dialog>
     </>
   );
@@ -99,7 +97,8 @@ function Form({ item, onDecided }: { item: Item; onDecided: () => void }) {
     if (!form.check() || form.value === undefined || item.isGone) return;
     setRefusal("");
     try {
-      await send(item, form.value);
+      const body = { interaction: item.id, value: form.value };
+      await answer(api.POST("/api/v1/runs/{run}/answer", { params: { path: { run: item.run } }, body }));
       form.clear();
       toast({ title: `${shortId(item.run)} answered`, text: item.text });
       onDecided();
