@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -147,26 +146,3 @@ async def test_200000_runs_are_filtered_in_300_ms(site: Site) -> None:
         taken = 1000 * (time.perf_counter() - started)
         print(f"\n{query}: {taken:.0f} ms")
         assert taken < 300, query
-
-
-@pytest.mark.soak
-async def test_the_memory_of_a_page_that_watches_a_run_stays_flat(site: Site) -> None:
-    """As many events as half an hour of a run with ten nodes a second."""
-    await site.start("reindex", "watched", until="running", articles=20_000)
-    page = await site.open("/runs/watched/logs", role="viewer")
-    devtools = await page.context.new_cdp_session(page)
-
-    async def heap_mb() -> float:
-        await devtools.send("HeapProfiler.collectGarbage")
-        return float((await devtools.send("Runtime.getHeapUsage"))["usedSize"]) / 1e6
-
-    seen: list[float] = []
-    for end in range(3_000, 18_001, 3_000):
-        for number in range(end - 2_999, end + 1):
-            site.allow(f"embed-{number}")
-        while (await site.get("/runs/watched"))["progress"][0]["done"] <= end:
-            await asyncio.sleep(0.2)
-        await asyncio.sleep(1)
-        seen.append(await heap_mb())
-    print(f"\nheap after each 3,000 lines: {', '.join(f'{each:.1f}' for each in seen)} MB")
-    assert seen[-1] < seen[1] + 5

@@ -11,13 +11,15 @@ const COUNTS_MS = 5_000;
 
 export function keepFresh(): void {
   const dirty = new Set<string>();
+  let isDirty = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let last = 0;
   let lastCounts = 0;
 
   const renew = () => {
     timer = undefined;
-    if (document.hidden || !dirty.size) return;
+    if (document.hidden || !isDirty) return;
+    isDirty = false;
     last = Date.now();
     for (const run of dirty) void queries.invalidateQueries({ queryKey: keys.run(run) });
     dirty.clear();
@@ -42,7 +44,9 @@ export function keepFresh(): void {
     if (timer === undefined) timer = setTimeout(renew, Math.max(50, last + EVERY_MS - Date.now()));
   };
   onChanged((runs) => {
-    for (const run of runs) dirty.add(run);
+    // Only what was read can be out of date: in a tab that stays hidden, the others would become more and more.
+    for (const run of runs) if (hasRead(run)) dirty.add(run);
+    isDirty = true;
     renewSoon();
   });
   document.addEventListener("visibilitychange", renewSoon);
@@ -57,6 +61,8 @@ export function keepFresh(): void {
     });
   });
 }
+
+const hasRead = (run: string): boolean => queries.getQueryCache().findAll({ queryKey: keys.run(run) }).length > 0;
 
 /** The runs that lists show, each with its last event. */
 function versions(): Map<string, number> {

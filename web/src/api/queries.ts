@@ -5,6 +5,7 @@ export const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 30_000,
+      gcTime: 60_000, // the detail of a run has all of its nodes
       retry: (count, error) => count < 2 && !(error instanceof Problem && error.status >= 400 && error.status < 500),
       refetchOnWindowFocus: false,
     },

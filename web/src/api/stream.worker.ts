@@ -9,10 +9,10 @@ const scope = self as unknown as { onconnect: (event: MessageEvent) => void };
 scope.onconnect = (event) => {
   const port = event.ports[0];
   if (!port) return;
-  ports.add(port);
   port.onmessage = ({ data }: MessageEvent<Ask>) => {
-    hub.ask(data);
     if (data.type === "bye") ports.delete(port);
+    else ports.add(port); // the browser may show a page again that said goodbye
+    hub.ask(data);
   };
   port.postMessage({ type: "leader", tab: "" } satisfies Tell);
 };

@@ -9,6 +9,9 @@ const PAGE = 1_000;
 const ENOUGH = 20_000;
 /** So many lines that come meanwhile are kept until the last page is there. */
 const PENDING = 5_000;
+/** Of more lines that come the oldest are let go, many at a time. */
+const KEPT = 60_000;
+const LET_GO = 10_000;
 
 interface Lines {
   /** In order; it changes in place, with `version`. */
@@ -17,6 +20,8 @@ interface Lines {
   /** All lines that there were have been loaded. */
   isComplete: boolean;
   hasMore: boolean;
+  /** How many lines at the beginning were let go. */
+  dropped: number;
   error: Problem | null;
   more: () => void;
   retry: () => void;
@@ -25,8 +30,15 @@ interface Lines {
 /** The log lines of a run, of a node or of one attempt: those that are there, and those that come. */
 export function useLines(run: string, since: number, node: string | null, attempt: number | null): Lines {
   const key = `${run} ${node} ${attempt}`;
-  const kept = useRef({ key, lines: [] as Line[], limit: ENOUGH, next: 0 as number | null, pending: [] as Line[] });
-  if (kept.current.key !== key) kept.current = { key, lines: [], limit: ENOUGH, next: 0, pending: [] };
+  const kept = useRef({
+    key,
+    lines: [] as Line[],
+    limit: ENOUGH,
+    next: 0 as number | null,
+    pending: [] as Line[],
+    dropped: 0,
+  });
+  if (kept.current.key !== key) kept.current = { key, lines: [], limit: ENOUGH, next: 0, pending: [], dropped: 0 };
   const [version, setVersion] = useState(0);
   const [error, setError] = useState<Problem | null>(null);
   const [asked, setAsked] = useState(0);
@@ -64,8 +76,10 @@ export function useLines(run: string, since: number, node: string | null, attemp
       const { line } = message;
       if ((node && line.node !== node) || (attempt && line.attempt !== attempt)) return;
       const own = kept.current;
-      if (own.next === null) add(own.lines, [line]);
-      else if (own.pending.push(line) > PENDING) own.pending.shift();
+      if (own.next === null) {
+        add(own.lines, [line]);
+        if (own.lines.length > Math.max(KEPT, own.limit)) own.dropped += own.lines.splice(0, LET_GO).length;
+      } else if (own.pending.push(line) > PENDING) own.pending.shift();
       timer.current ??= setTimeout(() => {
         timer.current = undefined;
         changed();
@@ -75,9 +89,9 @@ export function useLines(run: string, since: number, node: string | null, attemp
   );
   useFollow(run, since, take, true);
 
-  const { lines, next } = kept.current;
+  const { lines, next, dropped } = kept.current;
   return {
-    ...{ lines, version, error, isComplete: next === null },
+    ...{ lines, version, error, dropped, isComplete: next === null },
     hasMore: next !== null && lines.length >= kept.current.limit,
     more: () => {
       kept.current.limit += ENOUGH;

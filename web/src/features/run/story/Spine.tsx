@@ -41,15 +41,7 @@ export function Spine() {
   const { run, detail, place, log, version, branch } = useRun();
   const [isFull, setFull] = useState(false);
   const [limit, setLimit] = useState(SHOWN);
-  const asked = place.branch ?? undefined;
-  const { data, error, refetch } = useQuery({
-    queryKey: [...keys.run(run), "explain", isFull, asked],
-    queryFn: ({ signal }) => {
-      const query = { full: isFull, ...(asked === undefined ? {} : { branch: asked }) };
-      return answer(api.GET("/api/v1/runs/{run}/explain", { params: { path: { run }, query }, signal }));
-    },
-    placeholderData: (before) => before,
-  });
+  const { data, error, refetch } = useExplained(run, isFull, place.branch);
   const sentences = useMemo(() => {
     const all = sentencesOf(data?.timeline.entries ?? []);
     return place.at === null ? all : all.filter((each) => each.seq <= (place.at ?? 0));
@@ -105,6 +97,18 @@ export function Spine() {
       ) : null}
     </Panel>
   );
+}
+
+/** The story as the server tells it. The query is kept for a while: what it closes over must not hold the log. */
+function useExplained(run: string, isFull: boolean, branch: number | null) {
+  return useQuery({
+    queryKey: [...keys.run(run), "explain", isFull, branch],
+    queryFn: ({ signal }) => {
+      const query = { full: isFull, ...(branch === null ? {} : { branch }) };
+      return answer(api.GET("/api/v1/runs/{run}/explain", { params: { path: { run }, query }, signal }));
+    },
+    placeholderData: (before) => before,
+  });
 }
 
 /** The times on branches that this one left: between the events that it sees. */

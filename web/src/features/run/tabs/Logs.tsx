@@ -29,7 +29,7 @@ const LONG = 64_000;
 /** What the nodes of the run logged, of one node and attempt or of all; it follows what comes. */
 export default function Logs() {
   const { run, detail, place, go, log } = useRun();
-  const { lines, version, isComplete, error, hasMore, more, retry } = useLines(
+  const { lines, version, isComplete, error, hasMore, dropped, more, retry } = useLines(
     run,
     detail.at,
     place.node,
@@ -57,20 +57,13 @@ export default function Logs() {
   return (
     <Panel>
       <div className="flex flex-wrap items-center gap-2 border-b border-line px-4 py-2">
-        <label className="flex min-w-0 items-center gap-2">
+        <label htmlFor="node-of-lines" className="flex min-w-0 items-center gap-2">
           <span className="text-text-2">Node</span>
-          <select
-            className={`${INPUT} w-auto! max-w-60`}
-            value={place.node ?? ""}
-            onChange={({ target }) => go({ node: target.value || null, attempt: null }, { replace: true })}
-          >
-            <option value="">all</option>
-            {detail.nodes.map((node) => (
-              <option key={node.node} value={node.node}>
-                {plainName(node.node)}
-              </option>
-            ))}
-          </select>
+          <NodeChoice
+            names={detail.nodes.map((node) => node.node)}
+            node={place.node}
+            onChange={(node) => go({ node, attempt: null }, { replace: true })}
+          />
         </label>
         {place.node !== null && attempts > 1 ? (
           <label className="flex items-center gap-2">
@@ -149,6 +142,9 @@ export default function Logs() {
       )}
       <p className="flex items-center gap-4 border-t border-line px-4 py-2 text-meta text-text-3">
         <ZoneNote />
+        {dropped ? (
+          <span>{counted(dropped, "earlier line")} are not kept here. Reload the page to see them.</span>
+        ) : null}
         {hasMore ? (
           <Button small onClick={more}>
             Load more lines
@@ -156,6 +152,63 @@ export default function Logs() {
         ) : null}
       </p>
     </Panel>
+  );
+}
+
+/** The most nodes that one list shows. */
+const MOST_NAMES = 200;
+
+/** One of the nodes or all. Of many nodes those are offered that match what is typed. */
+function NodeChoice({
+  names,
+  node,
+  onChange,
+}: {
+  names: string[];
+  node: string | null;
+  onChange: (node: string | null) => void;
+}) {
+  const [typed, setTyped] = useState(node ?? "");
+  if (names.length <= MOST_NAMES)
+    return (
+      <select
+        id="node-of-lines"
+        className={`${INPUT} w-auto! max-w-60`}
+        value={node ?? ""}
+        onChange={({ target }) => onChange(target.value || null)}
+      >
+        <option value="">all</option>
+        {names.map((name) => (
+          <option key={name} value={name}>
+            {plainName(name)}
+          </option>
+        ))}
+      </select>
+    );
+  return (
+    <>
+      <input
+        id="node-of-lines"
+        type="search"
+        list="names-of-nodes"
+        placeholder={`all ${counted(names.length, "node")}`}
+        spellCheck={false}
+        className={`${INPUT} w-60!`}
+        value={typed}
+        onChange={({ target }) => {
+          setTyped(target.value);
+          if (!target.value || names.includes(target.value)) onChange(target.value || null);
+        }}
+      />
+      <datalist id="names-of-nodes">
+        {names
+          .filter((name) => name.includes(typed))
+          .slice(0, MOST_NAMES)
+          .map((name) => (
+            <option key={name} value={name} />
+          ))}
+      </datalist>
+    </>
   );
 }
 
