@@ -4610,6 +4610,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "reason": "the supplier is closed"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ReasonBody"];
             };
         };
@@ -4753,6 +4758,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "reason": "ordered twice"
+                 *     }
+                 */
                 "application/json": components["schemas"]["CancelBody"];
             };
         };
@@ -4896,6 +4906,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "force": false
+                 *     }
+                 */
                 "application/json": components["schemas"]["ResumeBody"];
             };
         };
@@ -5039,6 +5054,12 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "node": "draft",
+                 *       "feedback": "but shorter"
+                 *     }
+                 */
                 "application/json": components["schemas"]["RetryBody"];
             };
         };
@@ -5480,6 +5501,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "nodes": 2
+                 *     }
+                 */
                 "application/json": components["schemas"]["RewindBody"];
             };
         };
@@ -5874,6 +5900,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "reason": "the fix of today"
+                 *     }
+                 */
                 "application/json": components["schemas"]["MigrateBody"];
             };
         };
@@ -6017,6 +6048,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "at": "fetch"
+                 *     }
+                 */
                 "application/json": components["schemas"]["ForkBody"];
             };
         };
@@ -6257,6 +6293,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "fix": true
+                 *     }
+                 */
                 "application/json": components["schemas"]["DoctorBody"];
             };
         };
@@ -6707,6 +6748,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "interaction": "approve"
+                 *     }
+                 */
                 "application/json": components["schemas"]["DecisionBody"];
             };
         };
@@ -6850,6 +6896,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "interaction": "approve"
+                 *     }
+                 */
                 "application/json": components["schemas"]["DecisionBody"];
             };
         };
@@ -6993,6 +7044,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "force": false
+                 *     }
+                 */
                 "application/json": components["schemas"]["ResumeBody"];
             };
         };
@@ -7136,6 +7192,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "reason": "ordered twice"
+                 *     }
+                 */
                 "application/json": components["schemas"]["CancelBody"];
             };
         };
@@ -7279,6 +7340,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "interaction": "approve"
+                 *     }
+                 */
                 "application/json": components["schemas"]["DecisionBody"];
             };
         };
@@ -7422,6 +7488,11 @@ export interface operations {
         };
         requestBody?: {
             content: {
+                /**
+                 * @example {
+                 *       "interaction": "approve"
+                 *     }
+                 */
                 "application/json": components["schemas"]["DecisionBody"];
             };
         };

@@ -9,7 +9,7 @@ from typing import Any
 from outlast.errors import NotFound
 from outlast.http.api.control import cancel_run, resume_run
 from outlast.http.api.people import approve_run, reject_run
-from outlast.http.operations import Call, operation
+from outlast.http.operations import OPERATIONS, Call, operation
 from outlast.http.permissions import Permission
 
 
@@ -21,7 +21,14 @@ def _alias(verb: str, permission: Permission, handler: Callable[..., Awaitable[A
         return await handler(call, body)
 
     alias.__doc__ = f"{verb.capitalize()} a run: the same as `POST /api/v1/runs/{{run}}/{verb}`."
-    options: dict[str, Any] = {"base": "/api/workflows", "tag": "aliases", "id": f"{verb}_workflow", "refuses": (409,)}
+    example = next(each.example for each in OPERATIONS if each.handler is handler)
+    options: dict[str, Any] = {
+        "example": example,
+        "base": "/api/workflows",
+        "tag": "aliases",
+        "id": f"{verb}_workflow",
+        "refuses": (409,),
+    }
     operation("POST", f"/{{run}}/{verb}", permission, **options)(alias)
 
 

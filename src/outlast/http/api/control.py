@@ -65,19 +65,19 @@ async def begin_run(call: Call) -> s.ControlView:
     return await _changed(call, call.engine.begin)
 
 
-@operation("POST", "/runs/{run}/pause", "runs:pause", **_VERB)
+@operation("POST", "/runs/{run}/pause", "runs:pause", example={"reason": "the supplier is closed"}, **_VERB)
 async def pause_run(call: Call, body: r.ReasonBody) -> s.ControlView:
     """Pause a run where it can go on later."""
     return await _changed(call, call.engine.pause, body)
 
 
-@operation("POST", "/runs/{run}/cancel", "runs:cancel", **_VERB)
+@operation("POST", "/runs/{run}/cancel", "runs:cancel", example={"reason": "ordered twice"}, **_VERB)
 async def cancel_run(call: Call, body: r.CancelBody) -> s.ControlView:
     """Cancel a run; a worker executes the clean-up of its code."""
     return await _changed(call, call.engine.cancel, body)
 
 
-@operation("POST", "/runs/{run}/resume", "runs:resume", **_VERB)
+@operation("POST", "/runs/{run}/resume", "runs:resume", example={"force": False}, **_VERB)
 async def resume_run(call: Call, body: r.ResumeBody) -> s.ResumedView:
     """Resume a run that was interrupted, is paused or held, or failed and is recoverable.
 
@@ -106,7 +106,7 @@ async def _recovered(call: Call, run: RunId) -> tuple[v.RepairView, ...]:
     return tuple(repairs)
 
 
-@operation("POST", "/runs/{run}/retry", "runs:retry", **_VERB)
+@operation("POST", "/runs/{run}/retry", "runs:retry", example={"node": "draft", "feedback": "but shorter"}, **_VERB)
 async def retry_run(call: Call, body: r.RetryBody) -> s.ControlView:
     """Execute a node again and continue from there."""
     return await _changed(call, call.engine.retry, body)
@@ -147,7 +147,7 @@ async def jump_run(call: Call, body: r.JumpBody) -> s.ControlView:
     return await _changed(call, call.engine.jump, body)
 
 
-@operation("POST", "/runs/{run}/rewind", "runs:rewind", **_BRANCHING)
+@operation("POST", "/runs/{run}/rewind", "runs:rewind", example={"nodes": 2}, **_BRANCHING)
 async def rewind_run(call: Call, body: r.RewindBody) -> s.ControlView:
     """Go back over the last completed nodes and execute them again, as a new branch."""
     return await _changed(call, call.engine.rewind, body)
@@ -165,7 +165,7 @@ async def replay_run(call: Call) -> s.ReplayView:
     return await _replay_view(call, await call.engine.versions.replay(await run_of(call)))
 
 
-@operation("POST", "/runs/{run}/migrate", "runs:migrate", **_BRANCHING)
+@operation("POST", "/runs/{run}/migrate", "runs:migrate", example={"reason": "the fix of today"}, **_BRANCHING)
 async def migrate_run(call: Call, body: r.MigrateBody) -> s.MigratedView:
     """Continue a run with the current code of this server, on a new branch if its log does not agree with the code."""
     run = await run_of(call)
@@ -183,7 +183,7 @@ async def _replay_view(call: Call, replay: DryRun) -> s.ReplayView:
     return s.ReplayView(**asdict(replay), agrees=replay.agrees, left=left)
 
 
-@operation("POST", "/runs/{run}/fork", "runs:fork", statuses=(201,), **_BRANCHING)
+@operation("POST", "/runs/{run}/fork", "runs:fork", statuses=(201,), example={"at": "fetch"}, **_BRANCHING)
 async def fork_run(call: Call, body: r.ForkBody) -> s.ControlView:
     """Create a run that has the history of this one up to a place, and continues by itself."""
     return await _changed(call, call.engine.fork, body)
@@ -205,7 +205,7 @@ async def examine_run(call: Call, query: r.Verify) -> v.ExaminationView:
     return await _examined(call.engine, await run_of(call), fix=False, blobs=query.blobs)
 
 
-@operation("POST", "/runs/{run}/doctor", "runs:repair", tag="repair", refuses=(409,))
+@operation("POST", "/runs/{run}/doctor", "runs:repair", tag="repair", refuses=(409,), example={"fix": True})
 async def repair_run(call: Call, body: r.DoctorBody) -> v.ExaminationView:
     """Diagnose a run and, with `fix`, repair it."""
     call.note = "" if body.fix else "dry run"

@@ -51,13 +51,13 @@ async def answer_question(call: Call, body: r.AnswerBody) -> v.AnswerView:
     return await answered(call, await run_of(call), body.value, body.interaction)
 
 
-@operation("POST", "/runs/{run}/approve", "runs:answer", **_ANSWER)
+@operation("POST", "/runs/{run}/approve", "runs:answer", example={"interaction": "approve"}, **_ANSWER)
 async def approve_run(call: Call, body: r.DecisionBody) -> v.AnswerView:
     """Answer an approval with yes."""
     return await answered(call, await run_of(call), msgspec.Raw(b"true"), body.interaction, body.comment)
 
 
-@operation("POST", "/runs/{run}/reject", "runs:answer", **_ANSWER)
+@operation("POST", "/runs/{run}/reject", "runs:answer", example={"interaction": "approve"}, **_ANSWER)
 async def reject_run(call: Call, body: r.DecisionBody) -> v.AnswerView:
     """Answer an approval with no."""
     return await answered(call, await run_of(call), msgspec.Raw(b"false"), body.interaction, body.comment)
