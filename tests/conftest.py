@@ -3,6 +3,7 @@ how to draw a failing one again."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from copy import deepcopy
@@ -24,8 +25,8 @@ from support.stage import pytest_pyfunc_call, stage  # noqa: E402
 
 __all__ = ["_any_postgres", "empty_postgres_url", "postgres", "postgres_url", "pytest_pyfunc_call", "stage"]
 
-LONGEST = ("journeys", "docs")
-"""Folders of tests that mostly wait for processes and servers."""
+LONGEST = ("journeys", "page", "faults", "docs")
+"""Folders of long tests, many of which wait for processes and servers."""
 
 built_command.keep()
 
@@ -48,9 +49,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's backgro
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that none of them is begun when all the others are done."""
-    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+    """In each process a folder of long tests first, so that none of them is begun when all the others are done. Each
+    process of `--dist worksteal` begins with an equal part of the list."""
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    first: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    others: list[pytest.Item] = []
+    for item in items:
+        folder = item.path.parent.name
+        (first[LONGEST.index(folder) % processes] if folder in LONGEST else others).append(item)
+    part = len(items) // processes
+    items.clear()
+    for each in first:
+        count = max(0, part - len(each))
+        items += each + others[:count]
+        del others[:count]
+    items += others
 
 
 def pytest_collection_finish() -> None:
