@@ -22,7 +22,7 @@ from outlast.stores.sqlite import SqliteStore
 from support import commands, made_runs
 from support.server_thread import ServerThread, served
 
-PATIENCE = 30
+PATIENCE = 120
 """Seconds after which what is waited for will not come."""
 
 

@@ -19,7 +19,7 @@ from playwright.async_api import Browser
 from support.browser import chromium, is_required, missing
 from support.site import Site
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 400.0
 
 
 @pytest.hookimpl(tryfirst=True)

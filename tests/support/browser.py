@@ -27,7 +27,7 @@ FLAGS = [
     "--no-first-run",
 ]
 WIDE, NARROW = 1280, 390
-WAIT_MS = 20_000
+WAIT_MS = 60_000
 expect.set_options(timeout=WAIT_MS)
 Theme = Literal["light", "dark"]
 

@@ -23,7 +23,8 @@ from outlast.http.permissions import Role
 from outlast.settings import read_settings
 from support import commands
 
-PATIENCE = 40
+PATIENCE = 120
+"""Seconds after which a test gives up; on a busy machine a start, or a claim that expires, takes many of them."""
 
 
 class ServerProcess:

@@ -17,7 +17,7 @@ from outlast.http.permissions import ROLES
 from outlast.http.server import Options, Server, config_of, listen
 from outlast.http.state import ServerState
 
-PATIENCE_S = 30
+PATIENCE_S = 120
 
 
 class ServerThread:
