@@ -245,7 +245,8 @@ class InboxView(View, frozen=True, kw_only=True):
 
 class DecisionView(View, frozen=True, kw_only=True):
     """A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is
-    empty. `answer` is yes or no for an approval, else empty: the log of the run has it. `comment` is what was said with it."""
+    empty. `answer` is yes or no for an approval, else empty: the log of the run has it. `comment` is the text that was
+    given with it."""
 
     run: str
     interaction: str

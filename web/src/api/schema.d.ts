@@ -2079,7 +2079,7 @@ export interface components {
         };
         /**
          * DecisionView
-         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is empty. `answer` is yes or no for an approval, else empty: the log of the run has it. `comment` is what was said with it.
+         * @description A question that was answered through the server, or many by a bulk action: then `run` is that, and `interaction` is empty. `answer` is yes or no for an approval, else empty: the log of the run has it. `comment` is the text that was given with it.
          */
         DecisionView: {
             run: string;
