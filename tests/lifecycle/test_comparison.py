@@ -156,9 +156,9 @@ def test_a_hundred_thousand_events_on_each_side_take_seconds() -> None:
         return log(*told)
 
     left, right = big(1), big(2)
-    began = time.monotonic()
+    began = time.process_time()
     found = counted(rows(left, right))
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20
     assert found["same"] + found["differs"] == 99_999
 
 
