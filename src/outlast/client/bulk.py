@@ -299,6 +299,7 @@ class Bulk:
             raise NotFound(f"run {run} is of workflow {created.workflow}: it is not a bulk action")
         _, given = bulk._arguments.unpack(await fetched(created.params, self._store.blobs))
         codec, outcomes, output = codec_for(Outcome), list[Outcome](), e.NULL
+        summary = await self._engine.get(run)  # before the events: an action that is over has all its outcomes
         async for entry in self._engine.events(run):
             if isinstance(entry.event, e.NodeCompleted):
                 outcomes.append(codec.decode(await fetched(entry.event.output, self._store.blobs)))
@@ -306,7 +307,6 @@ class Bulk:
                 output = await fetched(entry.event.output, self._store.blobs)
         if output is not e.NULL:
             outcomes = bulk._arguments.returns.decode(output)
-        summary = await self._engine.get(run)
         return Progress(
             run=run,
             order=given["order"],
