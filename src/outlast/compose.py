@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 LONGEST_KEY = 64
 PYTHONS_THRESHOLD = (700, 10, 10)
-CALM_THRESHOLD = (100_000, 20, 20)
+CALM_THRESHOLD = (150_000, 20, 20)
 
 
 def default_store(given: str | None = None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -67,11 +67,12 @@ class Results(Verbs):
             raise StillRunning(f"run {run} has not ended within {limit:g} s; it continues")
         return await self._outcome(last, ending, codec, "" if workflow is None else workflow.fn.__module__)
 
-    async def ending(self, run: RunId, limit: float | None) -> tuple[RunId, Ended | None]:
+    def ending(self, run: RunId, limit: float | None) -> Coroutine[Any, Any, tuple[RunId, Ended | None]]:
         """How a run ended, and its id; of a run that continued as another, the last one. None if it has not ended within
         `limit` seconds; 0 is enough for a run that has."""
-        if limit is None:
-            return await self._ending(run)
+        return self._ending(run) if limit is None else self._ending_within(run, limit)
+
+    async def _ending_within(self, run: RunId, limit: float) -> tuple[RunId, Ended | None]:
         waiting = asyncio.timeout(limit)
         try:
             async with waiting:
@@ -84,20 +85,17 @@ class Results(Verbs):
             return last, None if isinstance(over, e.RunContinued) else over
 
     async def _ending(self, run: RunId) -> tuple[RunId, Ended]:
-        if self._worker is None or run not in self._worker.drivers:
+        drivers = self._worker.drivers if self._worker is not None else {}
+        if run not in drivers:
             await self._reader.head(run)
         while True:
-            ending = await self._ending_of_own_run(run) or await self._wait_for_ending(run)
+            driver = drivers.get(run)  # it knows the end without reading the store
+            ending = await driver.ended() if driver is not None else None
+            if ending is None or isinstance(ending, e.RunPaused):
+                ending = await self._wait_for_ending(run)
             if not isinstance(ending, e.RunContinued):
                 return run, ending
             run = RunId(ending.successor)  # it may not have been created yet
-
-    async def _ending_of_own_run(self, run: RunId) -> Ended | None:
-        """How a run that this process advances ended, from its driver and without reading the store. None if another
-        worker advances it."""
-        driver = self._worker.drivers.get(run) if self._worker is not None else None
-        ended = await driver.ended() if driver is not None else None
-        return None if isinstance(ended, e.RunPaused) else ended
 
     async def _wait_for_ending(self, run: RunId) -> Ended:
         while True:

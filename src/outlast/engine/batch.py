@@ -28,7 +28,7 @@ class Batch:
         self.pending: list[e.AnyEvent] = []
         """Outcomes that the code received since the last append, and the commands that followed from them."""
         self.to_begin: list[Command] = []
-        self.after_commit: list[Callable[[], object]] = []
+        self.after_commit: list[Callable[[], object]] | None = None
         self.events: list[e.AnyEvent]
         """What is appended, once the batch is complete."""
         self.delivered: Sequence[CommandOutcome] = ()
@@ -42,9 +42,14 @@ class Batch:
         for events in (self.facts, self.pending):
             events[:] = [each for each in events if not (isinstance(each, e.NodeStarted) and each.node in names)]
 
+    def call_after_commit(self, call: Callable[[], object]) -> None:
+        if self.after_commit is None:
+            self.after_commit = []
+        self.after_commit.append(call)
+
     def committed(self) -> None:
         """The append is durable, or not needed."""
-        for call in self.after_commit:
+        for call in self.after_commit or ():
             call()
 
 

@@ -59,7 +59,7 @@ async def cancel(driver: RunDriver, request: e.CancelRequested) -> None:
     if has_cleanup(code):
         due = driver.time + round(span * 1e6)
         batch.pending.append(e.CleanupStarted(due=due, by=request.by, reason=request.reason))
-        batch.after_commit.append(lambda: watch_deadline(driver))
+        batch.call_after_commit(lambda: watch_deadline(driver))
         _close_abandoned(driver, abandoned, CANCELLED)
         _resume_deferred(driver)
     elif any(command in abandoned for command, _, _ in driver.outcomes):
@@ -114,7 +114,7 @@ def _has_failed_in_log(driver: RunDriver, command: Command) -> bool:
 
 def _resume_deferred(driver: RunDriver) -> None:
     """Resume the commands that a replay found in the log and that the cancelled code still waits for."""
-    deferred, driver.deferred = driver.deferred, []
+    deferred, driver.deferred = driver.deferred, ()
     for command in deferred:
         if driver.is_waiting_for(command):
             if isinstance(command, NodeCommand) and not command.is_waiting:
@@ -140,7 +140,7 @@ def extend(driver: RunDriver) -> None:
     assert first is not None
     due = driver.time + round(driver.code.workflow._spec.cleanup * 1e6)
     driver.batch.pending.append(structs.replace(first, due=due, extended=True))
-    driver.batch.after_commit.append(lambda: watch_deadline(driver))
+    driver.batch.call_after_commit(lambda: watch_deadline(driver))
 
 
 def watch_deadline(driver: RunDriver) -> None:

@@ -73,7 +73,7 @@ class RunDriver:
         """Outcomes of nodes and timers that the code has not received, in order of arrival."""
         self.closed: list[tuple[Command, e.Failure]] = []
         """Commands that the code abandoned since the last append, and why: stopped once that is durable."""
-        self.deferred: list[Command] = []
+        self.deferred: Sequence[Command] = ()
         """Open commands that a replay found and that are not resumed, because the run is being cancelled."""
         self.adoptable = NOTHING_ADOPTABLE
         """Results of another branch that nodes of this one may reuse."""
@@ -275,7 +275,7 @@ class RunDriver:
         if not self.is_over:
             self.set_time()
             self.batch.facts.append(event)
-            self.batch.after_commit.append(lambda: None if durable.done() else durable.set_result(None))
+            self.batch.call_after_commit(lambda: None if durable.done() else durable.set_result(None))
             self.write_soon()
             ended = self.ended()
             either: list[asyncio.Future[Any]] = [durable, ended]
@@ -327,7 +327,7 @@ class RunDriver:
             return False
         self.batch.facts += events
         command.is_waiting = True
-        self.batch.after_commit.append(lambda: command.wait_for_retry(due) if self.is_waiting_for(command) else None)
+        self.batch.call_after_commit(lambda: command.wait_for_retry(due) if self.is_waiting_for(command) else None)
         return True
 
     # --- appends
@@ -431,8 +431,8 @@ class RunDriver:
             self._leave_released()
         elif not self.is_winding_down:
             following = self._begin(batch.to_begin, take_next=take_next)
-        for call in batch.after_commit:
-            call()
+        if batch.after_commit is not None:
+            batch.committed()
         return following
 
     def _complete_batch(self, ending: Ending | None, delivered: Sequence[CommandOutcome]) -> Batch:

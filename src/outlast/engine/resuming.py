@@ -79,7 +79,7 @@ def _resume_commands(
     driver: RunDriver, known: Iterable[Command], running: Mapping[str, NodeCommand], *, defer: bool
 ) -> None:
     """Resume the open commands of the code, or defer them."""
-    state = driver.writer.state
+    state, deferred = driver.writer.state, list[Command]()
     for command in known:
         command.driver = driver
         if isinstance(command, NodeCommand) and command.key in running:
@@ -87,11 +87,12 @@ def _resume_commands(
             live.adopt_future(command)
             driver.in_flight += 1
         elif defer:
-            driver.deferred.append(command)
+            deferred.append(command)
             if isinstance(command, NodeCommand):
                 command.restore(state)
         elif command.resume(state, driver.batch.pending):
             driver.batch.to_begin.append(command)
+    driver.deferred = [*driver.deferred, *deferred]
 
 
 async def restart_code(driver: RunDriver, delivered: Sequence[CommandOutcome]) -> None:
@@ -120,6 +121,6 @@ async def restart_code(driver: RunDriver, delivered: Sequence[CommandOutcome]) -
         else:
             command.release()
     driver.code, driver.in_flight, driver.is_stopping, driver.is_watched = code, 0, False, False
-    driver.batch.pending, driver.batch.to_begin, driver.closed, driver.deferred = [], [], [], []
+    driver.batch.pending, driver.batch.to_begin, driver.closed, driver.deferred = [], [], [], ()
     old.dismiss()
     await resume(driver, replay, running)

@@ -8,7 +8,7 @@ runs until it is blocked. `new_commands` holds what it issued since, `open` what
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
@@ -113,7 +113,7 @@ class Code:
         self.is_cancelled = False
         """Whether CancelledError was delivered to the code because the run was cancelled."""
         self._tasks_are_cancelled = False
-        self._unawaited_at_cancel: frozenset[int] = frozenset()
+        self._unawaited_at_cancel: Collection[int] = ()
         """Calls that were made and not awaited when the code was cancelled, by their `id()`."""
 
     @property

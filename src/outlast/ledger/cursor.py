@@ -28,6 +28,8 @@ from outlast.store import Head, Store
 if TYPE_CHECKING:
     from outlast.ledger.ledger import Ledger
 
+_NONE: frozenset[AppendId] = frozenset()
+
 
 class LogCursor:
     """The reading part of a run writer. `state` is the fold of the durable log, `head` its end."""
@@ -49,7 +51,7 @@ class LogCursor:
         self._ledger = ledger
         self._draft = Draft(state)
         self._busy = False
-        self._unconfirmed: set[AppendId] = set()
+        self._unconfirmed: frozenset[AppendId] = _NONE
         self._unconfirmed_events: Sequence[e.AnyEvent] = ()
         self._confirmed_at = 0
         self._summary_behind = False
@@ -115,7 +117,7 @@ class LogCursor:
         if record.kind in (Kind.GUEST, Kind.CONTROL):
             return
         if record.id in self._unconfirmed:
-            self._unconfirmed.discard(record.id)
+            self._unconfirmed -= {record.id}
             self._confirmed_at = record.first
             return
         if kind is Kind.OWNER or record.epoch >= self.epoch:

@@ -108,7 +108,7 @@ class RunWriter(LogCursor):
         except BaseException as error:
             self._draft.drop()
             if pending is not None and (isinstance(error, OutcomeUnknown) or not isinstance(error, StoreError)):
-                self._unconfirmed.add(pending)
+                self._unconfirmed |= {pending}
             raise
         finally:
             self._busy = False
@@ -159,7 +159,7 @@ class RunWriter(LogCursor):
         draft.absorb()
         self._unconfirmed_events = ()
         if self._unconfirmed:
-            self._unconfirmed.clear()  # they expected the version that this append now follows
+            self._unconfirmed = frozenset()  # they expected the version that this append now follows
         if self.head.version == 0:
             self._ledger.remember(self)
         self.head = append.head
