@@ -12,12 +12,15 @@ from typing import Any
 import pytest
 
 import outlast as ol
+from outlast.client.facade import Engine
+from outlast.compose import working
 from outlast.engine import claimer, pausing
 from outlast.engine.claimer import Claimer
 from outlast.engine.worker import Worker
 from outlast.functions import registry
 from outlast.history import events as e
 from outlast.history.ids import RunId
+from outlast.history.record import Kind
 from outlast.ledger import Ledger
 from outlast.lifecycle.state import Wait
 from outlast.lifecycle.status import RunStatus
@@ -38,6 +41,11 @@ async def turn_step() -> int:
 @ol.workflow
 async def turn_story() -> int:
     return await turn_step()
+
+
+@ol.workflow
+async def turn_family(children: int) -> int:
+    return sum(await ol.gather(*(turn_story() for _ in range(children))))
 
 
 @asynccontextmanager
@@ -199,5 +207,25 @@ def test_a_draining_worker_gives_back_what_it_is_handed() -> None:
             assert head.ready
             assert await worker.store.holding(run) is None
             assert not worker.has_run(run)
+
+    play(scene)
+
+
+def test_many_short_children_are_started_in_the_places_of_those_that_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Few are created for others, and taken over by the worker that created them."""
+    monkeypatch.setattr("outlast.engine.worker.STARTED_TOGETHER", 2)
+
+    async def scene() -> None:
+        ledger = Ledger(MemoryStore())
+        async with working(ledger, Settings(store="", concurrency=80), reports_start=False) as worker:
+            engine = Engine(ledger, worker)
+            assert await (await engine.start(turn_family, children=300)).result() == 300
+            children = [run.run async for run in engine.iter_runs(ol.RunFilter(workflow=turn_story.name))]
+            assert len(children) == 300
+            kinds = [record.kind for run in children for record in await ledger.store.read(run)]
+            assert kinds.count(Kind.TAKEOVER) < 100
+        await ledger.close()
 
     play(scene)

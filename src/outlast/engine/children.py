@@ -87,11 +87,12 @@ async def _create(worker: Worker, parent: RunDriver, command: ChildCommand) -> N
         priority=priority,
         fairness_key=fairness_key,
     )
-    if worker.capacity and not created.queue and registry.known(spec.name) is not None:
-        await worker.start(command.child, command.workflow, created, command.packed.args, command.packed.kwargs)
-    else:
-        await worker.ledger.create_ready(command.child, created)
-        worker.advance_run(command.child)
+    async with worker.starting_children:
+        if worker.capacity and not created.queue and registry.known(spec.name) is not None:
+            await worker.start(command.child, command.workflow, created, command.packed.args, command.packed.kwargs)
+            return
+    await worker.ledger.create_ready(command.child, created)
+    worker.advance_run(command.child)
 
 
 async def _refuse(worker: Worker, parent: RunDriver, command: ChildCommand) -> None:

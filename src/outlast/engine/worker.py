@@ -46,6 +46,9 @@ log = logging.getLogger("outlast.engine")
 
 MAX_IDLE_RUNS = 200
 """Runs that may be in memory before those that only wait are released at once."""
+STARTED_TOGETHER = 200
+"""Children that are started at once, so that the first of many end while the last are started, and leave their places to
+them: a child without a place is created for whoever claims it, which costs twice as much."""
 POLL_S = 0.005
 """Seconds between two checks for an operation of this process that is about to end."""
 
@@ -92,6 +95,7 @@ class Worker:
         self._tasks: set[asyncio.Task[Any]] = set()
         self.temporarily_owned: set[RunId] = set()
         """Runs that a client of this process owns for a moment under this worker's id."""
+        self.starting_children = asyncio.Semaphore(STARTED_TOGETHER)
         self.is_closing = False
         self.is_draining = False
         """Whether the worker adopts no more runs."""
