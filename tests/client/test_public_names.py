@@ -81,7 +81,7 @@ MEMBERS: dict[type, str] = {
 
     """,
     Versions: """
-        check_migration current diff migrate of replay source starting_with
+        check_migration diff migrate of replay
     """,
     Diagnostics: """
         continued_as created current_branch holder lineage now open_question preview preview_activate preview_cancel

@@ -185,6 +185,8 @@ class Reader:
         found = [summary.run for summary in await self.list_runs(named(wanted))]
         if not found:
             await self.must_not_be_deleted(wanted)
+            if (await self._store.derived(wanted)).summary is not None:
+                return wanted  # its head is lost
         return one_of(found, wanted)
 
     async def must_not_be_deleted(self, prefix: RunId) -> None:
