@@ -76,9 +76,10 @@ def _measure(jobs: list[Job]) -> None:
     except (OutlastError, subprocess.SubprocessError) as error:
         of_kernel = None
         note(results, "kernel", "outlast", str(error))
-    collect(jobs, results)
-    machine = _machine(time.perf_counter() - began)
-    KEPT.write_bytes(msgspec.json.encode(Everything(machine, results, of_kernel)))
+    for job in jobs:  # what was measured is kept if a later job is interrupted
+        collect([job], results)
+        machine = _machine(time.perf_counter() - began)
+        KEPT.write_bytes(msgspec.json.encode(Everything(machine, results, of_kernel)))
 
 
 def _machine(seconds: float) -> Machine:
