@@ -47,8 +47,9 @@ log = logging.getLogger("outlast.engine")
 MAX_IDLE_RUNS = 200
 """Runs that may be in memory before those that only wait are released at once."""
 STARTED_TOGETHER = 200
-"""Children that are started at once, so that the first of many end while the last are started, and leave their places to
-them: a child without a place is created for whoever claims it, which costs twice as much."""
+"""Children that are started at once. If there are more, the first ones end before the last are started, which then fit into
+the capacity of the worker. A child beyond the capacity is created without an owner and claimed later: that costs twice as
+much."""
 POLL_S = 0.005
 """Seconds between two checks for an operation of this process that is about to end."""
 

@@ -9,7 +9,7 @@ const PAGE = 1_000;
 const ENOUGH = 20_000;
 /** So many lines that come meanwhile are kept until the last page is there. */
 const PENDING = 5_000;
-/** Of more lines that come the oldest are let go, many at a time. */
+/** If there are more lines, the oldest are dropped, many at a time. */
 const KEPT = 60_000;
 const LET_GO = 10_000;
 
@@ -20,7 +20,7 @@ interface Lines {
   /** All lines that there were have been loaded. */
   isComplete: boolean;
   hasMore: boolean;
-  /** How many lines at the beginning were let go. */
+  /** How many lines at the beginning were dropped. */
   dropped: number;
   error: Problem | null;
   more: () => void;

@@ -99,7 +99,7 @@ export function Spine() {
   );
 }
 
-/** The story as the server tells it. The query is kept for a while: what it closes over must not hold the log. */
+/** The story from the server. The query is cached for a while, so its closure must not refer to the log. */
 function useExplained(run: string, isFull: boolean, branch: number | null) {
   return useQuery({
     queryKey: [...keys.run(run), "explain", isFull, branch],
